@@ -47,6 +47,10 @@ def rename_key(
         return dict(table)
     if current in table:
         raise TypeError(f"{former} is the former name of {current}; give one of them")
-    text = f"{former} is called {current} now"
-    warn(text, DeprecationWarning, stacklevel=stacklevel + 1)
+    warn_of_former_name(former, current, stacklevel + 1)
     return {current if key == former else key: value for key, value in table.items()}
+
+
+def warn_of_former_name(former: str, current: str, stacklevel: int = 2) -> None:
+    """Warn the caller, ``stacklevel`` calls away, of a name of the last release."""
+    warn(f"{former} is called {current} now", DeprecationWarning, stacklevel=stacklevel + 1)

@@ -5,7 +5,8 @@ import shlex
 
 import pytest
 
-from perfassert.cli.main import command_parser, main
+from perfassert.cli.command import command_parser
+from perfassert.cli.main import main
 
 
 def commands_of(parser, path=()):

@@ -1,9 +1,41 @@
-"""How commands and their help are made."""
+"""The commands, how they and their help are made, and the parser of them all."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
+from importlib import import_module
 from typing import Any
+
+from perfassert.version import VERSION
+
+COMMANDS = {
+    name: name
+    for name in (
+        "devices",
+        "predict",
+        "rank",
+        "advise",
+        "record",
+        "compare",
+        "diff",
+        "docs",
+        "doctor",
+        "explain",
+        "explore",
+        "history",
+        "bisect",
+        "launches",
+        "init",
+        "kernels",
+        "schema",
+        "validate",
+        "calibrate",
+        "measure",
+        "completion",
+    )
+} | {"bisect": "history", "launches": "import_launches"}
+"""Command → the module of :mod:`perfassert.cli` that adds it, in the order of the help."""
 
 
 def add_command(
@@ -32,3 +64,23 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         if text.startswith("examples:"):
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+def command_parser(names: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser:
+    """The parser of the command line; only the modules of ``names`` are imported."""
+    parser = argparse.ArgumentParser(
+        prog="perfassert",
+        description="Predicts how fast GPU kernels are, without a GPU. `perfassert COMMAND --help` "
+        "explains a command.",
+        epilog="exit codes: 0 all well, 1 a check failed, 2 wrong usage, 3 an internal error",
+    )
+    parser.add_argument("--version", action="version", version=f"perfassert {VERSION}")
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="print messages and lines of code of an internal error, which may be yours",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in dict.fromkeys(COMMANDS[name] for name in names):
+        import_module(f"perfassert.cli.{module}").add(commands)
+    return parser

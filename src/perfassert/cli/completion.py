@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from perfassert.cli.command import add_command
+from perfassert.cli.command import add_command, command_parser
 from perfassert.errors import PerfAssertError
 
 _SHELLS = ("bash", "zsh", "tcsh")
@@ -31,7 +31,6 @@ def _completion(options: argparse.Namespace) -> int:
         raise PerfAssertError(
             'completion is written by shtab: pip install "perfassert[completion]"'
         ) from None
-    from perfassert.cli.main import command_parser
     from perfassert.hardware.load import devices
 
     parser = command_parser()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from perfassert.sensitivity.sensitivity import Sensitivity
 
 OK = 0
+_COLUMNS = ("value", "grade", "source", "note")
+"""Of a value of a device, beside its key."""
 
 
 def add(commands: Any) -> None:
@@ -67,7 +69,7 @@ def _one_device(device: Device, as_json: bool) -> None:
         rows.append((key, getattr(device, key), origin.grade.value, origin.source, origin.note))
     if not as_json:  # what takes no time comes first
         print(f"{device.name} ({device.arch})\n")
-        say(table(("key", "value", "grade", "source", "note"), rows))
+        say(table(("key", *_COLUMNS), rows))
     keys = assumed_keys(device)
     try:
         results = sensitivities(device, keys)
@@ -75,8 +77,7 @@ def _one_device(device: Device, as_json: bool) -> None:
         warn(f"the examples that judge assumed values are not compiled: {error}", stacklevel=2)
         results = tuple(Sensitivity(key, None) for key in keys)
     if as_json:
-        keys = ("value", "grade", "source", "note")
-        values = {row[0]: dict(zip(keys, row[1:], strict=True)) for row in rows}
+        values = {row[0]: dict(zip(_COLUMNS, row[1:], strict=True)) for row in rows}
         data = {"name": device.name, "arch": device.arch, "values": values}
         print(json.dumps({**data, "assumed": list(map(_data, results))}))
     else:

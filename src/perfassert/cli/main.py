@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
-from collections.abc import Collection, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Any
 
+from perfassert.cli.command import COMMANDS, command_parser
 from perfassert.cli.terminal import printable_output
 from perfassert.deprecation import FORMER_NAME
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
-from perfassert.version import VERSION
 
 OK, FAILED, USAGE, INTERNAL = 0, 1, 2, 3
-COMMANDS = {
-    name: name
-    for name in (
-        "devices",
-        "predict",
-        "rank",
-        "advise",
-        "record",
-        "compare",
-        "diff",
-        "docs",
-        "doctor",
-        "explain",
-        "explore",
-        "history",
-        "bisect",
-        "launches",
-        "init",
-        "kernels",
-        "schema",
-        "validate",
-        "calibrate",
-        "measure",
-        "completion",
-    )
-} | {"bisect": "history", "launches": "import_launches"}
-"""Command → the module of :mod:`perfassert.cli` that adds it, in the order of the help."""
 
 
 def run() -> None:
@@ -102,23 +73,3 @@ def _unknown_command(arguments: Sequence[str]) -> str:
         return ""
     near = close_matches(name, COMMANDS) or f"; commands: {', '.join(COMMANDS)}"
     return f"unknown command {name!r}{near}"
-
-
-def command_parser(names: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser:
-    """The parser of the command line; only the modules of ``names`` are imported."""
-    parser = argparse.ArgumentParser(
-        prog="perfassert",
-        description="Predicts how fast GPU kernels are, without a GPU. `perfassert COMMAND --help` "
-        "explains a command.",
-        epilog="exit codes: 0 all well, 1 a check failed, 2 wrong usage, 3 an internal error",
-    )
-    parser.add_argument("--version", action="version", version=f"perfassert {VERSION}")
-    parser.add_argument(
-        "--debug",
-        action="store_true",
-        help="print messages and lines of code of an internal error, which may be yours",
-    )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in dict.fromkeys(COMMANDS[name] for name in names):
-        import_module(f"perfassert.cli.{module}").add(commands)
-    return parser

@@ -6,9 +6,9 @@ import argparse
 import os
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 from perfassert.cli.values import pair, value, values
+from perfassert.deprecation import warn_of_former_name
 from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -130,7 +130,7 @@ def _kernel_settings(options: argparse.Namespace) -> dict[str, object]:
 def _assumed_values(options: argparse.Namespace) -> list[str]:
     """Those of ``--proxy``, too, as the option was called in version 0.2."""
     if options.proxy:
-        warn("--proxy is called --assume now", DeprecationWarning, stacklevel=2)
+        warn_of_former_name("--proxy", "--assume")
     return [*options.proxy, *options.assume]
 
 

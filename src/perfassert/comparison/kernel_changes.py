@@ -98,7 +98,9 @@ def diff(
     kernels = []
     for pair in pairs(_infos(base), _infos(head)):
         file = files[id(pair.known)]
-        kernels.append(_one(pair, file, head, limits, [(b, device) for b in sizes if device]))
+        kernels.append(
+            _compare_pair(pair, file, head, limits, [(b, device) for b in sizes if device])
+        )
     kernels.sort(key=lambda k: ORDER[k.status])
     had, lost = ({p.file for p in base.kernels}, {k.file for k in kernels if k.reason})
     broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
@@ -109,7 +111,7 @@ def _infos(side: CodeSide) -> Iterable[KernelInfo]:
     return (placed.info for placed in side.kernels)
 
 
-def _one(
+def _compare_pair(
     pair: Pair, file: str, head: CodeSide, limits: ChangeLimits, sizes: Sequence[tuple[int, Device]]
 ) -> KernelDiff:
     before, after = pair.base, pair.head

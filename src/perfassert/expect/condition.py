@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from math import inf, isclose
 from typing import Union
-from warnings import warn
 
+from perfassert.deprecation import warn_of_former_name
 from perfassert.errors import ExpectationError, UnitError, close_matches, in_short
 from perfassert.expect.metrics import Kind, Metric
 from perfassert.quantity import (
@@ -223,8 +223,7 @@ def _former_name(metric: Metric, name: str) -> str | None:
     if name.lower() not in metric.former:
         return None
     current = metric.former[name.lower()]
-    text = f"{metric.name} {name.lower()!r} is called {current!r} now"
-    warn(text, DeprecationWarning, stacklevel=2)
+    warn_of_former_name(f"{metric.name} {name.lower()!r}", repr(current))
     return current
 
 

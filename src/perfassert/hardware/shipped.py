@@ -9,10 +9,15 @@ from perfassert.errors import DeviceFileError
 
 
 def device_folder() -> Path:
-    """Where the shipped files lie: in the wheel, else at the top of a source checkout."""
+    """Where the shipped device files lie."""
+    return shipped_folder("device_files", "devices")
+
+
+def shipped_folder(installed: str, checkout: str) -> Path:
+    """Where files of ours lie: in the wheel, else in a source checkout."""
     package = Path(__file__).parents[1]
-    installed = package / "device_files"
-    return installed if installed.is_dir() else package.parents[1] / "devices"
+    folder = package / installed
+    return folder if folder.is_dir() else package.parents[1] / checkout
 
 
 def fit_path(name: str) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from perfassert.hardware.entries import Provenance
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, ValueRule
-from perfassert.toml.text import format_key, format_string, format_value
+from perfassert.toml.text import format_key, format_string, format_table, format_value
 
 
 def device_toml(device: Device) -> str:
@@ -65,28 +65,25 @@ def _entry(
     device: Device, key: str, number: float, rule: ValueRule, sources: Mapping[str, str]
 ) -> str:
     origin = device.provenance[key]
-    parts = [f"value = {_number(number, rule)}"]
-    if key in device.references:
-        parts = [f"value = {format_string(device.references[key])}"]
-    parts += [
-        f"source = {format_string(sources[origin.source])}",
-        f"grade = {format_string(origin.grade.value)}",
-    ]
-    if origin.note:
-        parts.append(f"note = {format_string(origin.note)}")
-    return f"{{ {', '.join(parts)} }}"
+    reference = device.references.get(key)
+    items = [("value", format_string(reference))] if reference else _number(number, rule)
+    texts = {"source": sources[origin.source], "grade": origin.grade.value, "note": origin.note}
+    return format_table(
+        [*items, *((key, format_string(text)) for key, text in texts.items() if text)]
+    )
 
 
-def _number(number: float, rule: ValueRule) -> str:
-    """In the unit that makes the shortest text of exactly this number."""
-    texts = []
+def _number(number: float, rule: ValueRule) -> list[tuple[str, str]]:
+    """Value and unit, in the unit that makes the shortest text of exactly this number."""
+    forms = []
     for unit, scale in rule.units.items():
         text = f"{number / scale:.15g}"
         if float(text) * scale == number and "e" not in text:
-            texts.append(text if unit == "count" else f'{text}, unit = "{unit}"')
-    return min(texts, key=len, default=_exactly(number, rule))
-
-
-def _exactly(number: float, rule: ValueRule) -> str:
+            forms.append(_with_unit(text, unit))
     base = next(unit for unit, scale in rule.units.items() if scale == 1.0)
-    return repr(number) if base == "count" else f'{number!r}, unit = "{base}"'
+    shortest = min(forms, key=lambda form: len(format_table(form)), default=None)
+    return shortest or _with_unit(repr(number), base)
+
+
+def _with_unit(number: str, unit: str) -> list[tuple[str, str]]:
+    return [("value", number), *([] if unit == "count" else [("unit", format_string(unit))])]

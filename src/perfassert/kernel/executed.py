@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from perfassert.source import Assumption
@@ -87,6 +88,19 @@ class Pieces:
         start, stop = np.searchsorted(self.keys, ends)
         numbers: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
         return numbers
+
+
+_STRETCHES = 8  # of a wave that is executed in part, at most
+
+
+def stretches(affordable: int) -> int:
+    """Into how many stretches of a wave so many blocks are divided: each as long as there are many,
+    as neighbours share what stretches far apart do not.
+
+    >>> [stretches(blocks) for blocks in (1, 4, 9, 16, 1000)]
+    [1, 2, 3, 4, 8]
+    """
+    return min(_STRETCHES, isqrt(max(1, affordable)))
 
 
 @dataclass(frozen=True, slots=True)

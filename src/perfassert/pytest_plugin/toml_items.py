@@ -62,6 +62,7 @@ class PerfTomlItem(pytest.Item):
         (self.perf_device,) = device.values
         self.add_marker(pytest.mark.perf)
         skip, xfail = case.header.skip, case.header.xfail
+        # The author's own `skip = "why"` of this test, as pytest.mark.skip is in Python.
         if reason := skip.get(device.id) or skip.get(EVERY_DEVICE):
             self.add_marker(pytest.mark.skip(reason=printable(reason)))
         if reason := xfail.get(device.id) or xfail.get(EVERY_DEVICE):

@@ -7,10 +7,10 @@ Sizes are small: a few waves of blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from perfassert.frontends.access_graph import ARITHMETIC
 from perfassert.frontends.cuda.kernels import CompiledCode, from_cuda
+from perfassert.hardware.shipped import shipped_folder
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 
@@ -28,13 +28,6 @@ _LAUNCHES = {
 }
 _KERNELS = {"transpose": "transpose_tiled"}
 EXAMPLES = tuple(_LAUNCHES)
-
-
-def folder() -> Path:
-    """Where the sources lie: in the wheel, else at the top of a source checkout."""
-    package = Path(__file__).parents[1]
-    installed = package / "example_kernels"
-    return installed if installed.is_dir() else package.parents[1] / "examples" / "kernels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +54,9 @@ class Example:
 
 def example(name: str, warp_size: int) -> Example:
     """One of :data:`EXAMPLES`, with its code bound; raises :class:`ToolchainMissing`."""
+    folder = shipped_folder("example_kernels", "examples/kernels")
     kernel, launch = _KERNELS.get(name, name), _LAUNCHES[name]
-    compiled = from_cuda(folder() / f"{name}.cu", kernel=kernel).compiled
+    compiled = from_cuda(folder / f"{name}.cu", kernel=kernel).compiled
     assert isinstance(compiled, CompiledCode)
     code, work = compiled.bind(launch, _ARCH, warp_size)
     operations = {*(n.operation for n in code.graph.nodes), ARITHMETIC[code.dtype]}

@@ -175,11 +175,11 @@ class Interpreter:
         if uniform:
             result = self._of_first(result) if _by_lane(result) else result
             unknown = self._of_first(unknown) if _by_lane(unknown) else unknown
-        _put(self._own(self.values, register), self.rows, where, result)
+        _assign_lanes(self._own(self.values, register), self.rows, where, result)
         if unknown is None and self.unknown[register] is None:
             return
         marks = np.uint32(0) if unknown is None else unknown
-        _put(self._own(self.unknown, register), self.rows, where, marks)
+        _assign_lanes(self._own(self.unknown, register), self.rows, where, marks)
 
     def _own(self, arrays: list[Any], register: int) -> Any:
         """A register's array, with a place for every warp and lane."""
@@ -513,7 +513,7 @@ def _grown(array: Any, shape: tuple[int, int]) -> Any:
     return np.broadcast_to(array, shape).copy()
 
 
-def _put(array: Any, rows: RowIndex, where: Lanes, result: Any) -> None:
+def _assign_lanes(array: Any, rows: RowIndex, where: Lanes, result: Any) -> None:
     if isinstance(rows, slice):
         np.copyto(array[rows], result, where=where)
     else:

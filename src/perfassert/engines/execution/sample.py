@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,19 @@ from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT,
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.touched import collect_touched, is_decided
 from perfassert.engines.execution.work import work
-from perfassert.kernel.executed import Executed, LoopTrips, Rows, Sampled, Spread, Touched
+from perfassert.kernel.executed import (
+    Executed,
+    LoopTrips,
+    Rows,
+    Sampled,
+    Spread,
+    Touched,
+    stretches,
+)
 from perfassert.kernel.machine import Kind, MachineCode, Space
 
 _SECTOR = 32  # bytes
 _OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
-STRETCHES = 8  # of a wave that is executed in part
 
 
 def spread_blocks(total: int, count: int) -> tuple[int, ...]:
@@ -45,16 +51,6 @@ def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
     length = max(1, affordable // count)
     starts = (first + i * (wave - length) // max(1, count - 1) for i in range(count))
     return tuple(dict.fromkeys(s + k for s in starts for k in range(length) if s + k < total))
-
-
-def stretches(affordable: int) -> int:
-    """Into how many stretches of a wave so many blocks are divided: each as long as there are many,
-    as neighbours share what stretches far apart do not.
-
-    >>> [stretches(blocks) for blocks in (1, 4, 9, 16, 1000)]
-    [1, 2, 3, 4, 8]
-    """
-    return min(STRETCHES, isqrt(max(1, affordable)))
 
 
 def summarize_execution(

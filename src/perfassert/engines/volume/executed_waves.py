@@ -14,14 +14,13 @@ from math import inf
 
 import numpy as np
 
-from perfassert.engines.execution.sample import stretches
 from perfassert.engines.volume.executed import ExecutedGroup, executed_granules
 from perfassert.engines.volume.groups import IntArray
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
-from perfassert.kernel.executed import Sampled
+from perfassert.kernel.executed import Sampled, stretches
 
 
 def with_executed(sampled: Sequence[Wave], groups: LaunchGroups) -> list[Wave]:

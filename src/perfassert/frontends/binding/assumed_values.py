@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from perfassert.errors import AddressExpressionError, UnreadOverride, close_matches
 from perfassert.kernel.expression import (
@@ -37,14 +38,12 @@ def read_assumed_values(assume: Mapping[str, str], program: Program) -> dict[Nam
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
             raise UnreadOverride(f"assume: no load has the name {key!r}{hint}")
         value = _Values(key, text, program).value()
-        for load in loads[key]:
-            for word in range(8):
-                values[f"load {load.index}.{word}"] = value
+        values |= dict.fromkeys(_unknowns(loads[key]), value)
     return values
 
 
 def check_assumed_values(
-    assume: Mapping[str, str], program: Program, known: Collection[Name]
+    assume: Mapping[str, str], program: Program, known: AbstractSet[Name]
 ) -> None:
     """Raises :class:`UnreadOverride` for an assumed value that decides about nothing.
 
@@ -52,8 +51,7 @@ def check_assumed_values(
     """
     loads = _loads(program) if assume else {}
     for key in assume:
-        names = {f"load {load.index}.{word}" for load in loads[key] for word in range(8)}
-        if names.isdisjoint(known):
+        if known.isdisjoint(_unknowns(loads[key])):
             raise UnreadOverride(
                 f"assume: no address, trip count or branch takes what is loaded from {key!r} as an "
                 "integer, so nothing can be assumed of it; leave it out, or give the launch its "
@@ -70,6 +68,11 @@ def assumed_value_texts(
         place = loads[key][0].span
         where = "at" if place is not None and key == place.short else "from"
         yield f"what is loaded {where} {key} is taken to be {text}", place
+
+
+def _unknowns(loads: Iterable[ProgramInstruction]) -> Iterator[Name]:
+    """The names of what loads bring, a word at a time."""
+    return (f"load {load.index}.{word}" for load in loads for word in range(8))
 
 
 def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:

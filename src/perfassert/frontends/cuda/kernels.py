@@ -484,17 +484,15 @@ def _executed_slow_paths(program: Program, work: SampleWork | None) -> Rare:
     if work is None:
         return frozenset()
     never = {index for index, block in program.blocks.items() if block.skipped}
+    starts = (program.instructions[program.blocks[index].start] for index in never)
+    if not any(any(work.counts.get(start.address, ())) for start in starts):
+        return frozenset()
     jumps = {
         program.instructions[block.stop - 1].address
         for block in program.blocks.values()
         if not block.skipped and never.intersection(block.successors)
     }
-    executed = {
-        block.start
-        for index, block in program.blocks.items()
-        if index in never and any(work.counts.get(program.instructions[block.start].address, ()))
-    }
-    return frozenset(s for s in work.sides if s[0] in jumps) if executed else frozenset()
+    return frozenset(side for side in work.sides if side[0] in jumps)
 
 
 def _arithmetic(

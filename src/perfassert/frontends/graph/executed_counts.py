@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +28,7 @@ class Counts:
         self.work = work
         self.warps = warps
         self.copies: dict[int, list[int]] = {}
+        self.shares: dict[int, FloatArray | None] = {}
         for instruction in program.instructions if work is not None else ():
             self.copies.setdefault(instruction.address, []).append(instruction.index)
         self.fenced = {
@@ -44,20 +47,24 @@ class Counts:
         copies = self.copies[own.address]
         if len(copies) == 1 or not executed.any():
             return executed
-        ours = all_calls = np.zeros_like(executed)
-        for copy in copies:
-            calls = self._calls(copy)
-            if calls is None:
-                return None
-            all_calls = all_calls + calls
-            ours = calls if copy == instruction else ours
-        share = np.divide(ours, all_calls, out=np.zeros_like(executed), where=all_calls > 0)
-        return np.asarray(executed * share)
+        if own.call not in self.shares:
+            self.shares[own.call] = self._share_of_call(own.call, copies)
+        share = self.shares[own.call]
+        return None if share is None else executed * share
 
-    def _calls(self, copy: int) -> FloatArray | None:
-        """Executions of the call that an instruction of a copy belongs to."""
-        call = self.program.instructions[copy].call
-        return None if call < 0 else self.of(call)
+    def _share_of_call(self, call: int, copies: Sequence[int]) -> FloatArray | None:
+        """Of all calls of a function, by warp; ``copies``: an instruction of it, for each call."""
+        calls: dict[int, FloatArray] = {}
+        for copy in copies:
+            around = self.program.instructions[copy].call
+            counts = None if around < 0 else self.of(around)
+            if counts is None:
+                return None
+            calls[around] = counts
+        whole = np.sum(list(calls.values()), axis=0)
+        share: FloatArray = np.zeros(self.warps)
+        np.divide(calls[call], whole, out=share, where=whole > 0)
+        return share
 
     def per(self, instruction: int, loop: int) -> FloatArray | None:
         """Executions for each iteration of a loop around the instruction (-1: for each run of the

@@ -132,9 +132,11 @@ class RecordedArguments:
             for place in places:
                 if place is not root:
                     behind = place.pointer.address - root.pointer.address
-                    self.put(place, replace(place.pointer, offset=behind, alias=root.name))
+                    self.replace_pointer(
+                        place, replace(place.pointer, offset=behind, alias=root.name)
+                    )
 
-    def put(self, place: PointerPlace, pointer: Pointer) -> None:
+    def replace_pointer(self, place: PointerPlace, pointer: Pointer) -> None:
         """In place of what stands there."""
         value = self.values[place.parameter.name]
         if isinstance(value, dict):

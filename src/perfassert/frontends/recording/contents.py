@@ -49,4 +49,4 @@ class Contents:
             name = self.keep(connection.memory(pointer.address, size), pointer.dtype)
             if len(self.arrays) > before:
                 self._left -= size
-            arguments.put(place, replace(pointer, data=name))
+            arguments.replace_pointer(place, replace(pointer, data=name))

@@ -13,7 +13,7 @@ from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, ite
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.toml.text import format_key, format_string, format_value
+from perfassert.toml.text import format_key, format_string, format_table, format_value
 from perfassert.version import VERSION
 
 SCHEMA = 1
@@ -139,21 +139,19 @@ def _value_text(value: ArgumentValue, stem: str) -> str:
     if value is None:
         return '"null"'
     if isinstance(value, dict):
-        return (
-            f"{{ {', '.join(f'{at} = {_value_text(word, stem)}' for at, word in value.items())} }}"
-        )
+        return format_table((str(at), _value_text(word, stem)) for at, word in value.items())
     return _buffer(value, stem) if isinstance(value, Pointer) else repr(value)
 
 
 def _buffer(pointer: Pointer, stem: str) -> str:
-    items: list[str] = []
+    items: dict[str, object] = {}
     if pointer.alias:
-        items.append(f"alias = {format_string(pointer.alias)}")
+        items["alias"] = pointer.alias
     elif pointer.data:
-        items.append(f"data = {format_string(f'{stem}.npz:{pointer.data}')}")
+        items["data"] = f"{stem}.npz:{pointer.data}"
     else:
-        count = pointer.size // item_size(pointer.dtype)
-        items += [f"shape = {count}", f"dtype = {format_string(pointer.dtype)}"]
+        items["shape"] = pointer.size // item_size(pointer.dtype)
+        items["dtype"] = pointer.dtype
     if pointer.offset:
-        items.append(f"offset = {pointer.offset}")
-    return f"{{ {', '.join(items)} }}"
+        items["offset"] = pointer.offset
+    return format_value(items)

@@ -14,7 +14,7 @@ from perfassert.hardware.schema import VALUES
 from perfassert.lab.calibration.driver import CalibrationError, Properties
 from perfassert.lab.calibration.evaluate import Evaluation, MeasuredEntry, Missing
 from perfassert.lab.calibration.journal import write_atomic
-from perfassert.toml.text import format_key, format_string
+from perfassert.toml.text import format_key, format_string, format_table
 
 _DIGITS = 4
 _UNITS = {
@@ -116,13 +116,10 @@ def _unit(key: str) -> tuple[str, float]:
 
 def _entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
     number = f"{value:.0f}" if value == int(value) else f"{value:.{_DIGITS}g}"
-    parts = [f"value = {number}"]
-    if unit != "count":
-        parts.append(f'unit = "{unit}"')
-    parts += [f'source = "{source}"', f'grade = "{grade}"']
-    if note:
-        parts.append(f"note = {format_string(note)}")
-    return f"{{ {', '.join(parts)} }}"
+    own = {} if unit == "count" else {"unit": unit}
+    texts = {**own, "source": source, "grade": grade, "note": note}
+    written = ((key, format_string(text)) for key, text in texts.items() if text)
+    return format_table([("value", number), *written])
 
 
 def write_device(path: Path, text: str) -> Device:

@@ -114,7 +114,7 @@ def measure_times(
             continue
         failed = 0
         values = {**_values(timing, about), "compiler": _compiler(suite, job, device), "code": mark}
-        table.put(device, job, {**dict.fromkeys(COUNTERS, ""), **values})
+        table.enter_values(device, job, {**dict.fromkeys(COUNTERS, ""), **values})
         result.measured += 1
         noisy = f", spread {timing.spread:.0%}" if timing.spread > _SPREAD else ""
         say(f"{place}: {values['time_us']} us{noisy}")
@@ -211,4 +211,4 @@ def _profile(
         numbers = [number for number, _ in chosen]
         words = command(ncu, suite.path, kernel, name, numbers, device, options.index)
         for (_, job), cells in zip(chosen, profile_command(words, len(chosen)), strict=True):
-            table.put(device, job, cells)
+            table.enter_values(device, job, cells)

@@ -61,7 +61,7 @@ class MeasurementTable:
         """What is known of a job on a device."""
         return self.rows.get((device, *job.key))
 
-    def put(self, device: str, job: MeasurementJob, values: Mapping[str, str]) -> None:
+    def enter_values(self, device: str, job: MeasurementJob, values: Mapping[str, str]) -> None:
         """Enter values, keep the row's others, and write the file."""
         key = (device, *job.key)
         empty = dict.fromkeys(self.header, "")
