@@ -14,9 +14,10 @@ from perfassert.errors import RecordError
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 
 if TYPE_CHECKING:
-    from perfassert.frontends.cuda.kernels import CompiledCode
-    from perfassert.frontends.recording.execution import Bytes, Runner
+    from perfassert.frontends.recording.execution import Bytes, Pages, Runner, Sampler
     from perfassert.frontends.recording.session import Recording, Request
+    from perfassert.hardware.model import Device
+    from perfassert.kernel.description import CompiledKernel
     from perfassert.kernel.launch import Launch
 
 _STDERR = 2  # where the program's output goes that must not mix with JSON
@@ -45,11 +46,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--execute", action="store_true",
-        help="small launches, so that later ones and the host see their results",
+        help="launches, so that later ones and the host see their results",
     )  # fmt: skip
     parser.add_argument(
-        "--execute-limit", default="20M", metavar="N",
-        help="instructions of threads that a launch may take (default: 20M)",
+        "--execute-limit", default="4G", metavar="N",
+        help="instructions of threads that all launches may take together (default: 4G)",
     )  # fmt: skip
     parser.add_argument(
         "--source", action="append", type=Path, default=[], metavar="FILE",
@@ -98,28 +99,40 @@ def _request(options: argparse.Namespace) -> Request:
     if options.max_launches < 1:
         raise RecordError(f"--max-launches: {options.max_launches} is below 1")
     limit = size(options.contents_limit, "--contents-limit") if options.contents else 0
+    gpu = device(options.device)
     return Request(
         command=tuple(command),
-        device=device(options.device),
+        device=gpu,
         memory_bytes=size(options.memory, "--memory"),
         sources=tuple(_read(path) for path in options.source),
         contents_limit=limit,
-        runner=_runner(options) if options.execute else None,
+        sampler=_sampler(gpu) if limit else None,
+        runner=_runner(gpu) if options.execute else None,
+        execute_limit=size(options.execute_limit, "--execute-limit"),
         launches=options.max_launches,
         timeout=options.timeout,
         stdout=_STDERR if options.json else None,
     )
 
 
-def _runner(options: argparse.Namespace) -> Runner:
-    from perfassert.hardware.load import device as load_device
+def _runner(device: Device) -> Runner:
     from perfassert.predictor.running import run
 
-    device, limit = load_device(options.device), size(options.execute_limit, "--execute-limit")
+    def one(
+        kernel: CompiledKernel, launch: Launch, limit: int
+    ) -> tuple[Mapping[str, Bytes], str, int]:
+        done = run(kernel, launch, device, limit)
+        return done.contents, done.failed, done.executed
 
-    def one(code: CompiledCode, launch: Launch) -> tuple[Mapping[str, Bytes], str]:
-        done = run(code, launch, device, limit)
-        return done.contents, done.failed
+    return one
+
+
+def _sampler(device: Device) -> Sampler:
+    from perfassert.predictor.running import sample
+
+    def one(kernel: CompiledKernel, launch: Launch) -> tuple[Mapping[str, Pages], int]:
+        reads = sample(kernel, launch, device)
+        return reads.pages, reads.instructions
 
     return one
 

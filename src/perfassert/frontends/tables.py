@@ -18,7 +18,7 @@ ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", 
             "updates_per_thread", "ilp", "assume")  # fmt: skip
 FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
 LAUNCH = ("grid", "domain", "block", "args", "shared_bytes", "cluster")
-BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias", "data")
+BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias", "data", "pages")
 TENSOR_MAP = ("shape", "box", "dtype", "strides", "element_strides", "swizzle")
 
 
@@ -116,7 +116,7 @@ class KernelTableReader(TableReader):
             return {_member(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
         self.check_keys(key, value, BUFFER)
         read = {"dtype": self.string, "fill": self.string, "alias": self.string,
-                "data": self.file, "shape": self.expressions}  # fmt: skip
+                "data": self.file, "pages": self.file, "shape": self.expressions}  # fmt: skip
         return self.buffer(
             key, {k: read.get(k, self.expression)(f"{key}.{k}", v) for k, v in value.items()}
         )

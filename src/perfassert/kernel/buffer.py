@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+PAGE_BYTES = 256
 _DEFAULT = "float32"
 _GENERATED = "int32"  # what a generator makes is meant for indices
 
@@ -39,6 +41,11 @@ class Buffer:
             ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``.
         alias: name of the argument that points to the same memory.
         seed: of the generator. Default: 0.
+        pages: an array, or a path as for ``data``: the ascending numbers of the pages of 256 bytes
+            that ``data`` holds, a row of bytes each; ``shape`` and ``dtype`` are then those of the
+            whole buffer, and what other pages hold is not known. Pages start where the address is a
+            multiple of 256 bytes; page 0 holds the first element. This is how ``perfassert
+            record`` keeps of a large buffer what its kernel reads.
 
     Attributes:
         digest: SHA-256 of ``data``; empty without.
@@ -65,6 +72,7 @@ class Buffer:
     seed: int
     digest: str
     data: npt.NDArray[Any] | None = field(compare=False, repr=False)
+    pages: npt.NDArray[np.int64] | None = field(compare=False, repr=False)
 
     def __init__(
         self,
@@ -77,6 +85,7 @@ class Buffer:
         fill: str | None = None,
         alias: str | None = None,
         seed: int = 0,
+        pages: npt.NDArray[Any] | Union[str, PathLike[str]] | None = None,
     ) -> None:
         if sum(x is not None for x in (data, fill, alias)) > 1:
             raise LaunchError("a Buffer takes one of data, fill and alias")
@@ -84,25 +93,28 @@ class Buffer:
             if text is not None and not isinstance(text, str):
                 raise LaunchError(f"a Buffer's {what} is a text, not {in_short(text)}")
         dtype = None if dtype is None else type_name(dtype)
-        array = None if data is None else _array(data, dtype)
+        numbers = None if pages is None else _array(pages, "int64").reshape(-1)
+        array = None if data is None else _array(data, dtype if numbers is None else "uint8")
         given = None
         if shape is not None:
             given = to_integers(shape, "a Buffer's shape", LaunchError, minimum=0)
-        if array is not None:
+        if numbers is not None:
+            _check_pages(numbers, array, given, dtype, offset)
+        elif array is not None:
             array = _reshape(array, given)
             given = tuple(int(n) for n in array.shape)
         elif given is None and alias is None:
             raise LaunchError("a Buffer needs a shape, or data that has one")
-        kind = (
-            str(array.dtype) if array is not None else dtype or (_GENERATED if fill else _DEFAULT)
-        )
+        kind = dtype or (_GENERATED if fill else _DEFAULT)
+        if array is not None and numbers is None:
+            kind = str(array.dtype)
         values = {
             "shape": given or (), "dtype": kind,
             "alignment": to_integer(alignment, "a Buffer's alignment", LaunchError, 1),
             "offset": to_integer(offset, "a Buffer's offset", LaunchError, 0),
             "fill": fill, "alias": alias,
             "seed": to_integer(seed, "a Buffer's seed", LaunchError, 0), "data": array,
-            "digest": "" if array is None else hashlib.sha256(array.tobytes()).hexdigest(),
+            "digest": _digest(array, numbers), "pages": numbers,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -111,6 +123,38 @@ class Buffer:
     def described(self) -> bool:
         """Whether its contents are known: it has ``data`` or ``fill``."""
         return self.data is not None or self.fill is not None
+
+
+def _digest(array: npt.NDArray[Any] | None, pages: npt.NDArray[Any] | None) -> str:
+    if array is None:
+        return ""
+    digest = hashlib.sha256(array.data)
+    if pages is not None:
+        digest.update(pages.data)
+    return digest.hexdigest()
+
+
+def _check_pages(
+    pages: npt.NDArray[Any],
+    content: npt.NDArray[Any] | None,
+    shape: tuple[int, ...] | None,
+    dtype: str | None,
+    offset: int,
+) -> None:
+    import numpy
+
+    if shape is None or dtype is None or content is None:
+        raise LaunchError("a Buffer with pages needs shape, dtype and data")
+    if content.size != len(pages) * PAGE_BYTES:
+        raise LaunchError(
+            f"a Buffer's data holds {content.size} bytes, its pages are {len(pages)} of "
+            f"{PAGE_BYTES} bytes"
+        )
+    size = math.prod(shape) * numpy.dtype(dtype).itemsize
+    most = (size + offset % PAGE_BYTES) // PAGE_BYTES
+    ascending = bool((pages[1:] > pages[:-1]).all())
+    if len(pages) and not (ascending and pages[0] >= 0 and pages[-1] <= most):
+        raise LaunchError(f"a Buffer's pages ascend from 0 to {most} at most")
 
 
 def type_name(dtype: Any) -> str:
@@ -145,7 +189,8 @@ def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> n
         raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
     except (ValueError, OverflowError) as reason:
         raise LaunchError(f"a Buffer's data is not of type {in_short(dtype)}: {reason}") from None
-    copy = array.copy() if array is given or array.base is not None else array
+    mine = array is not given or not array.flags.writeable  # nobody changes it behind our back
+    copy = array if mine and array.base is None else array.copy()
     copy.flags.writeable = False
     return copy
 

@@ -26,8 +26,9 @@ def made_buffer(reader: TableReader, key: str, given: Mapping[str, Any]) -> Buff
         reader.fail(f"{key}.{several[1]}", f"does not go with {several[0]}; give one of them")
     if "seed" in given and "fill" not in given:
         reader.fail(f"{key}.seed", "goes with fill, and there is none")
-    if "data" in given:
-        _there(reader, f"{key}.data", given["data"])
+    for name in ("data", "pages"):
+        if name in given:
+            _there(reader, f"{key}.{name}", given[name])
     for name, least in (("seed", 0), ("alignment", 1)):
         if given.get(name, least) < least:
             reader.fail(f"{key}.{name}", f"must be at least {least}, not {given[name]}")

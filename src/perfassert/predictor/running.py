@@ -2,53 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import ExecutionLimits
-from perfassert.engines.execution.presets import ArgumentValue
+from perfassert.engines.execution.reads import Reads, watch_reads
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import origins
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
+from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.arguments import execution_arguments
+from perfassert.predictor.executed import bind_kernel
 
 _THREADS = 8192  # that run side by side: wide enough that arrays pay off
+_HOPELESS = 4  # times the limit: where the first blocks promise so much, the others are not tried
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRun:
     """``contents``: what the buffers hold now whose content is known throughout; ``failed``: why
-    the launch did not come to its end."""
+    the launch did not come to its end; ``executed``: instructions of lanes."""
 
     contents: Mapping[str, npt.NDArray[np.uint8]]
     failed: str = ""
+    executed: int = 0
 
 
-def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: int) -> LaunchRun:
+def run(
+    kernel: CompiledKernel, launch: Launch, device: Device, lane_instructions: int
+) -> LaunchRun:
     """All blocks, some of them side by side and then the next; at most so many instructions of
     lanes. Blocks that wait for each other do not come to an end."""
+    code = kernel.compiled
+    assert isinstance(code, CompiledCode)
     machine = code.executable(device.arch)
     arguments = execution_arguments(code.program(device.arch).parameters, launch)
     side_by_side = max(1, _THREADS // launch.threads_per_block)
     left = lane_instructions
+    memory = None
     for first in range(0, launch.blocks, side_by_side):
         blocks = range(first, min(first + side_by_side, launch.blocks))
         limits = ExecutionLimits(lane_instructions=left, instructions=lane_instructions)
-        done = execute(machine, launch, arguments, blocks, limits)
+        done = execute(machine, launch, arguments, blocks, limits, memory=memory)
         left -= done.lane_instructions
-        if failed := _failure_reason(done, left):
-            return LaunchRun({}, failed)
-        arguments = _after(arguments, done)
-    return LaunchRun(
-        {a.name: a.content for a in arguments if isinstance(a, Region) and a.content is not None}
-    )
+        used = lane_instructions - left
+        expected = used / blocks.stop * launch.blocks
+        if failed := _failure_reason(done, left if expected < _HOPELESS * lane_instructions else 0):
+            return LaunchRun({}, failed, used)
+        memory = done.memory
+    if memory is None:
+        return LaunchRun({})
+    unknown = memory.unknowns()
+    known = {name: c for name, c in memory.contents().items() if not unknown[name]}
+    return LaunchRun(known, executed=lane_instructions - left)
+
+
+def sample(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
+    """What a prediction of the launch executes: the pages whose values decide about it."""
+    with watch_reads() as reads:
+        bind_kernel(kernel, launch, device)
+    return reads
 
 
 def _failure_reason(done: Execution, left: int) -> str:
@@ -60,15 +79,3 @@ def _failure_reason(done: Execution, left: int) -> str:
     if branches:
         return f"a branch depends on the content of {', '.join(origins(done, branches[0]))}"
     return ""
-
-
-def _after(arguments: Sequence[ArgumentValue], done: Execution) -> list[ArgumentValue]:
-    """The same arguments, with what the blocks left in memory; a buffer is unknown as a whole."""
-    return [_region_after(a, done) if isinstance(a, Region) else a for a in arguments]
-
-
-def _region_after(region: Region, done: Execution) -> Region:
-    if region.content is None:
-        return region
-    known = not done.unknown.get(region.name)
-    return replace(region, content=done.contents[region.name] if known else None)

@@ -74,6 +74,7 @@ def argument(fill: Schema) -> Schema:
         "fill": annotate(fill, "what it holds, as in random(0, n)"), "seed": EXPRESSION,
         "alias": annotate(TEXT, "the argument that points to the same memory"),
         "data": annotate(TEXT, "a file with what it holds: .npy, .npz:NAME, .mtx:rows"),
+        "pages": annotate(TEXT, "a file with the numbers of the pages that data holds"),
     }  # fmt: skip
     tensor = {
         "shape": annotate(EXPRESSIONS, "of the tensor, last axis contiguous"),

@@ -88,12 +88,9 @@ int main() {
 """
 
 
-def runner(limit):
-    def one(code, launch):
-        done = run(code, launch, DEVICE, limit)
-        return done.contents, done.failed
-
-    return one
+def runner(kernel, launch, limit):
+    done = run(kernel, launch, DEVICE, limit)
+    return done.contents, done.failed, done.executed
 
 
 @pytest.fixture
@@ -101,7 +98,9 @@ def executed(build, recorded):
     """``executed(name, text)``: the recording of a program whose launches are executed."""
 
     def one(name, text, limit=LIMIT):
-        return recorded(build(name, text), contents_limit=1 << 20, runner=runner(limit))
+        return recorded(
+            build(name, text), contents_limit=1 << 20, runner=runner, execute_limit=limit
+        )
 
     return one
 
@@ -130,7 +129,7 @@ def test_a_loop_until_nothing_changes(executed):
 
 def test_what_does_not_end_is_said(executed):
     body = "spin<<<1, 32>>>(flag); fill<<<1, 32>>>(out, 8);"
-    recording = executed("spin.cu", SHORT % body, limit=100_000)
+    recording = executed("spin.cu", SHORT % body, limit=1_000_000)
     ((name, why),) = recording.not_executed.items()
     assert "spin" in name
     assert why == "it did not come to its end within the limit"
@@ -139,7 +138,7 @@ def test_what_does_not_end_is_said(executed):
 
 def test_what_rests_on_a_kernel_that_did_not_run_is_unknown(executed):
     body = "spin<<<1, 32>>>(flag); take<<<1, 32>>>(flag, out); return 0;"
-    recording = executed("take.cu", SHORT % body, limit=100_000)
+    recording = executed("take.cu", SHORT % body, limit=1_000_000)
     launches = list(recording.findings.launches.values())
     assert launches[0].args["flag"].data
     assert launches[1].args["in"].data == ""

@@ -195,13 +195,12 @@ class Accesses:
         inside = store.inside(index, offsets, memory.bytes)
         self._report(lanes & ~inside, index, offsets)
         aligned = addresses % np.uint64(min(memory.bytes, 16)) == 0
-        readable = lanes & inside & store.has_content(index) & aligned
+        places = store.place(index, offsets)
+        readable = lanes & inside & (places >= 0) & aligned
         rest = lanes & ~readable
         planes: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
         if readable.any():
-            planes.append(
-                (store.plane, readable, store.place(index[readable], offsets[readable]), 0)
-            )
+            planes.append((store.plane, readable, places[readable], 0))
         if rest.any():
             bits = np.where(inside & aligned, store.bits(index), np.uint32(OUTSIDE))
             planes.append((None, rest, offsets[rest], bits[rest]))

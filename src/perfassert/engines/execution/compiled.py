@@ -19,11 +19,13 @@ from perfassert.engines.execution.memory import Plane
 from perfassert.engines.execution.plan import ExecutionPlan
 from perfassert.engines.execution.presets import Setting
 from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
+from perfassert.kernel.buffer import PAGE_BYTES
 from perfassert.kernel.machine import Kind, MachineInstruction, MemoryOperand, Micro, Space
 
 _NUMBER = {kind: number for number, kind in enumerate(Kind)}
 _NAMES = {-1: "no buffer", -2: "shared memory", -3: "local memory", -4: "constant memory"}
 _EMPTY = np.zeros(16, np.uint8)
+_NO_TABLE = np.zeros(0, np.int64)
 
 
 @lru_cache(maxsize=1)
@@ -100,8 +102,11 @@ class _Packing:
             yield from self._plane(plane)
         spans = memory.spans()
         yield len(spans)
-        for span in spans:
+        for number, span in enumerate(spans):
             yield from span
+            table = memory.tables.get(number, _NO_TABLE)
+            yield from (self._address(table), len(table))
+            yield memory.regions[number].offset % PAGE_BYTES
         yield int(any(r.size is not None for r in memory.regions))
 
     def _plane(self, plane: Plane | None) -> Iterator[int]:
@@ -189,7 +194,7 @@ def _unpack(plan: ExecutionPlan, packing: _Packing, packed_result: tuple[Any, ..
         tuple(_touch(setting, *record) for record in touched), _outside(setting, outside),
         {int(place): int(masks[place]) for place in np.flatnonzero(masks)},
         np.unique(np.concatenate([over, left])), _places(lost), _places(forced),
-        setting.memory.contents(), setting.memory.unknowns(),
+        setting.memory,
     )  # fmt: skip
 
 

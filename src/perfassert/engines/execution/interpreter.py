@@ -480,8 +480,7 @@ class Interpreter:
             self.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
             self.executed, self.lanes, self.taken, self.accesses.touches(),
             self.accesses.outside_accesses(), self.guesses, cut, frozenset(self.lost),
-            frozenset(self.warps.released_by_force), setting.memory.contents(),
-            setting.memory.unknowns(),
+            frozenset(self.warps.released_by_force), setting.memory,
         )  # fmt: skip
 
 

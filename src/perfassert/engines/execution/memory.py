@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.provenance import OUTSIDE, Codes, Masks, buffer_bit
 from perfassert.engines.execution.words import Words
+from perfassert.kernel.buffer import PAGE_BYTES
 
 Offsets = npt.NDArray[np.int64]
 Addresses = npt.NDArray[np.uint64]
@@ -22,7 +23,7 @@ SPAN_BITS = 40
 SHARED_WINDOW = 1  # high words of generic addresses
 LOCAL_WINDOW = 2
 _MIDDLE = 1 << (SPAN_BITS - 1)
-_PADDING = 256
+_PADDING = PAGE_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +31,16 @@ class Region:
     """What a pointer argument points to.
 
     ``content``: its bytes, or None where nobody gave them; ``size`` in bytes, None: unknown;
-    ``offset``: of the first byte from a 256-B boundary.
+    ``offset``: of the first byte from a 256-B boundary. ``pages``: with them ``content`` is that of
+    some pages of 256 B only, which start where addresses are multiples of it; of the others, and of
+    all where ``pages`` is empty, nobody gave it.
     """
 
     name: str
     content: npt.NDArray[np.uint8] | None = None
     size: int | None = None
     offset: int = 0
+    pages: npt.NDArray[np.int64] | None = None
 
 
 def pointer(index: int, offset: int = 0) -> int:
@@ -127,7 +131,7 @@ class GlobalMemory:
     """All buffers in one plane; those without content are nowhere in it."""
 
     def __init__(self, regions: Sequence[Region], codes: Codes) -> None:
-        self.regions = tuple(regions)
+        self.regions, self.codes = tuple(regions), codes
         starts, end = [], 0
         for region in regions:
             known = region.content is not None
@@ -147,6 +151,11 @@ class GlobalMemory:
         self._bits = np.array(
             [*(buffer_bit(i) for i in range(len(regions))), OUTSIDE], np.uint32
         )  # fmt: skip
+        self.tables = {
+            i: _page_table(region, start)
+            for i, (region, start) in enumerate(zip(regions, starts, strict=True))
+            if region.pages is not None
+        }
 
     def contents(self) -> dict[str, npt.NDArray[np.uint8]]:
         """What the buffers with known content hold now."""
@@ -186,13 +195,20 @@ class GlobalMemory:
         """Whether ``size`` bytes there belong to the buffer."""
         return (offsets >= 0) & (offsets <= self._sizes[index] - size)
 
-    def has_content(self, index: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
-        """Whether the buffer's content is known."""
-        return self._starts[index] >= 0
+    def place(self, index: npt.NDArray[np.intp], offsets: Offsets) -> Offsets:
+        """Where in the plane that is, inside of the buffers; below 0: its content is unknown."""
+        starts = self._starts[index]
+        places = np.where(starts < 0, starts, starts + offsets)
+        for buffer, table in self.tables.items():
+            here = index == buffer
+            behind = offsets[here] + self.regions[buffer].offset % PAGE_BYTES
+            starts = table[np.clip(behind // PAGE_BYTES, 0, len(table) - 1)]
+            places[here] = np.where(starts < 0, starts, starts + behind % PAGE_BYTES)
+        return places
 
     def spans(self) -> list[tuple[int, int, int, int, int]]:
-        """Of each buffer: its start in the plane (−1: nowhere), its size, how much of it has
-        content, its address, its provenance."""
+        """Of each buffer: its start in the plane (−1: nowhere), its size, how much of the plane it
+        takes, its address, its provenance."""
         return [
             (
                 int(self._starts[i]), int(self._sizes[i]),
@@ -201,10 +217,15 @@ class GlobalMemory:
             for i, r in enumerate(self.regions)
         ]  # fmt: skip
 
-    def place(self, index: npt.NDArray[np.intp], offsets: Offsets) -> Offsets:
-        """Where in the plane that is."""
-        return self._starts[index] + offsets
-
     def bits(self, index: npt.NDArray[np.intp]) -> Masks:
         """The provenance of what is read there."""
         return self._bits[index]
+
+
+def _page_table(region: Region, start: int) -> Offsets:
+    """Where in the plane each page of a buffer starts, −1: nowhere."""
+    assert region.pages is not None
+    assert region.size is not None
+    table = np.full((region.size + region.offset % PAGE_BYTES) // PAGE_BYTES + 1, -1, np.int64)
+    table[region.pages] = start + PAGE_BYTES * np.arange(len(region.pages))
+    return table

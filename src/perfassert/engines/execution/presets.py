@@ -47,6 +47,7 @@ class Setting:
         launch: Launch,
         arguments: Sequence[ArgumentValue],
         blocks: Sequence[int],
+        memory: GlobalMemory | None = None,
     ) -> None:
         self.code = code
         self.launch = launch
@@ -57,9 +58,10 @@ class Setting:
         first = np.tile(np.arange(self.warps_per_block), len(self.blocks)) * WARP
         self.thread = first[:, None] + LANE.astype(np.int64)
         self.threads: Lanes = self.thread < launch.threads_per_block
-        self.codes = Codes()
-        regions = list(dict.fromkeys(a for a in arguments if isinstance(a, Region)))
-        self.memory = GlobalMemory(regions, self.codes)
+        if memory is None:
+            regions = list(dict.fromkeys(a for a in arguments if isinstance(a, Region)))
+            memory = GlobalMemory(regions, Codes())
+        self.memory, self.codes = memory, memory.codes
         self.stack_bytes = -(-(code.local_bytes + _STACK_SLACK) // 16) * 16
         self._bank = self._constant_bank(arguments)
         self.banks = {n: _plane(content, self.codes) for n, content in code.banks.items()}

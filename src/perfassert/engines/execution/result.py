@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.collective import WARP, Lanes
-from perfassert.engines.execution.memory import Addresses, Region
+from perfassert.engines.execution.memory import Addresses, GlobalMemory, Region
 from perfassert.kernel.machine import MachineCode, MemoryOperand
 
 Counts = npt.NDArray[np.int64]
@@ -42,10 +42,17 @@ class Touch:
     @cached_property
     def addresses(self) -> Addresses:
         """[rows, 32] in bytes, 0 for lanes that are not in ``lanes``; made when it is asked for."""
+        return self.part_addresses(0, len(self.steps))
+
+    def part_addresses(self, first: int, last: int) -> Addresses:
+        """Those of some rows, ``last`` left out."""
         lane = np.arange(WARP, dtype=np.uint64)
-        addresses = self.starts[:, None] + self.steps[:, None].view(np.uint64) * lane
-        addresses = np.where(self.lanes, addresses, np.uint64(0))
-        addresses[self.steps == IRREGULAR] = self.irregular
+        steps = self.steps[first:last]
+        addresses = self.starts[first:last, None] + steps[:, None].view(np.uint64) * lane
+        addresses = np.where(self.lanes[first:last], addresses, np.uint64(0))
+        own = steps == IRREGULAR
+        start = int(np.count_nonzero(self.steps[:first] == IRREGULAR))
+        addresses[own] = self.irregular[start : start + int(np.count_nonzero(own))]
         return addresses
 
 
@@ -69,8 +76,7 @@ class Execution:
     instruction → provenance of an unknown value that decided its address or its branch.
     ``touches``: in the order of the code, each operation once. ``cut``: warps that did not come to
     their end; ``lost``: instructions at which lanes could not be followed; ``forced``: those at
-    which lanes waited for others that never came. ``contents``: what the buffers with known content
-    hold at the end, ``unknown``: how many of their bytes are not known any more.
+    which lanes waited for others that never came. ``memory``: the buffers as they are at the end.
     """
 
     code: MachineCode
@@ -86,8 +92,17 @@ class Execution:
     cut: npt.NDArray[np.intp]
     lost: frozenset[int]
     forced: frozenset[int]
-    contents: Mapping[str, npt.NDArray[np.uint8]]
-    unknown: Mapping[str, int]
+    memory: GlobalMemory
+
+    @property
+    def contents(self) -> dict[str, npt.NDArray[np.uint8]]:
+        """What the buffers with known content hold at the end."""
+        return self.memory.contents()
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """How many bytes of each of these are not known any more."""
+        return self.memory.unknowns()
 
     @property
     def lane_instructions(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Union
 
@@ -35,7 +35,8 @@ class Pointer:
     """Into an allocation. ``size``: bytes from here to its end; ``dtype`` numpy's; ``alias``: the
     pointer whose memory it is, ``offset`` bytes behind; else ``offset`` from a multiple of 256 B.
 
-    ``data``: the key of its content; ``address``: in the program, not written down.
+    ``data``: the key of its content, ``pages``: that of the numbers of the pages that it holds, if
+    it is not whole; ``address``: in the program, not written down.
     """
 
     address: int
@@ -44,6 +45,7 @@ class Pointer:
     offset: int = 0
     alias: str = ""
     data: str = ""
+    pages: str = ""
 
 
 Number = Union[int, float, None]
@@ -135,6 +137,19 @@ class RecordedArguments:
                     self.replace_pointer(
                         place, replace(place.pointer, offset=behind, alias=root.name)
                     )
+
+    def contents(self) -> dict[tuple[str, int], Pointer]:
+        """The pointers whose content is kept, by name and size."""
+        return {(p.name, p.pointer.size): p.pointer for p in self.pointers if p.pointer.data}
+
+    def take_over(self, kept: Mapping[tuple[str, int], Pointer]) -> None:
+        """What the same buffers held in a launch before; that of others is not known."""
+        for place in list(self.pointers):
+            held = kept.get((place.name, place.pointer.size))
+            if held is not None and not place.pointer.alias and place.allocation.may_be_known:
+                self.replace_pointer(
+                    place, replace(place.pointer, data=held.data, pages=held.pages)
+                )
 
     def replace_pointer(self, place: PointerPlace, pointer: Pointer) -> None:
         """In place of what stands there."""

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.frontends.recording.arguments import RecordedArguments, item_size
-from perfassert.frontends.recording.wire import Connection
+from perfassert.frontends.recording.arguments import Pointer, RecordedArguments, item_size
+from perfassert.frontends.recording.execution import (
+    Bytes,
+    Pages,
+    ReadLaunch,
+    known_pages,
+    known_part,
+)
 
 _NAME = 16  # hexadecimal digits of a digest
+_SMALL = 1 << 16  # bytes: of buffers that are kept whether or not anything decides by them
 
 
 class Contents:
@@ -33,20 +41,59 @@ class Contents:
         self.arrays.setdefault(name, np.frombuffer(content, dtype))
         return name
 
-    def take(self, arguments: RecordedArguments, connection: Connection) -> None:
-        """What the buffers of a launch hold, where the host wrote all of it."""
-        if not self.wanted:
-            return
+    def take(
+        self, arguments: RecordedArguments, read: ReadLaunch, sampled: Mapping[str, Pages] | None
+    ) -> None:
+        """What the buffers of a launch hold, as far as the program and executed kernels wrote it.
+
+        ``sampled``: by buffer the pages whose values decide what the launch does, None: nobody
+        knows. A buffer that decides nothing is kept where it is small, one that fits is kept whole.
+        """
         for place in list(arguments.pointers):
-            pointer = place.pointer
-            if pointer.alias or not place.allocation.known or not pointer.size:
+            name, pointer = place.name, place.pointer
+            if pointer.alias or name not in read.contents:
                 continue
-            size = pointer.size - pointer.size % item_size(pointer.dtype)
-            if size > self._left:
+            content, known = read.contents[name], known_pages(place)
+            if known is not None and not len(known):
+                continue
+            wanted = None if sampled is None else sampled.get(name, _NOTHING)
+            if wanted is not None and not len(wanted) and len(content) > _SMALL:
+                continue
+            kept = self._whole(pointer, content) if known is None else None
+            if kept is None and (wanted is not None or known is not None):
+                kept = self._pages(pointer, content, _common(wanted, known))
+            if kept is None:
                 self.left_out += 1
-                continue
-            before = len(self.arrays)
-            name = self.keep(connection.memory(pointer.address, size), pointer.dtype)
-            if len(self.arrays) > before:
-                self._left -= size
-            arguments.replace_pointer(place, replace(pointer, data=name))
+            else:
+                arguments.replace_pointer(place, kept)
+
+    def _whole(self, pointer: Pointer, content: Bytes) -> Pointer | None:
+        """None where it is beyond the limit."""
+        size = len(content) - len(content) % item_size(pointer.dtype)
+        name = self._within_limit(content[:size], pointer.dtype)
+        return replace(pointer, data=name) if name else None
+
+    def _pages(self, pointer: Pointer, content: Bytes, pages: Pages) -> Pointer | None:
+        name = self._within_limit(known_part(content, pointer.offset, pages), "uint8")
+        if not name:
+            return None
+        return replace(pointer, data=name, pages=self.keep(pages.tobytes(), "int64"))
+
+    def _within_limit(self, content: Bytes, dtype: str) -> str:
+        if len(content) > self._left:
+            return ""
+        before = len(self.arrays)
+        name = self.keep(content.tobytes(), dtype)
+        self._left -= len(content) * (len(self.arrays) > before)
+        return name
+
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+def _common(one: Pages | None, other: Pages | None) -> Pages:
+    if one is None or other is None:
+        both = other if one is None else one
+        assert both is not None
+        return both
+    return np.intersect1d(one, other)

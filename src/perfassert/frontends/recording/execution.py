@@ -1,9 +1,10 @@
-"""Launches that are executed while the program waits, so that later ones see their results."""
+"""Launches that are executed while the program waits, whole or a sample of their blocks."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.errors import PerfAssertError
-from perfassert.frontends.cuda.kernels import CompiledCode, from_cubin, from_ptx
+from perfassert.frontends.cuda.kernels import from_cubin, from_ptx
 from perfassert.frontends.recording.arguments import (
     ArgumentValue,
     Pointer,
@@ -19,27 +20,49 @@ from perfassert.frontends.recording.arguments import (
     RecordedArguments,
 )
 from perfassert.frontends.recording.code import KernelCode, Module
+from perfassert.frontends.recording.memory import Allocation
 from perfassert.frontends.recording.wire import Connection, LaunchEvent
-from perfassert.kernel.buffer import Buffer
+from perfassert.kernel.buffer import PAGE_BYTES, Buffer
+from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
 
 Bytes = npt.NDArray[np.uint8]
-Runner = Callable[[CompiledCode, Launch], "tuple[Mapping[str, Bytes], str]"]
-"""A launch → what its buffers hold afterwards, and why it was not executed."""
-_MOST = 1 << 28  # bytes of buffers that a launch may have
+Pages = npt.NDArray[np.int64]
+Runner = Callable[[CompiledKernel, Launch, int], "tuple[Mapping[str, Bytes], str, int]"]
+"""A launch, and how many instructions of threads it may take → what its buffers hold afterwards,
+why it was not executed, how many it took."""
+Sampler = Callable[[CompiledKernel, Launch], "tuple[Mapping[str, Pages], int]"]
+"""A launch → the pages of its buffers whose values a prediction asks for, and how many instructions
+of warps were executed to find them."""
+_MOST = 1 << 31  # bytes of a launch's buffers that are read, the smaller ones first
 
 
-class Executor:
-    """``failed``: kernels that were not executed, and why; ``count``: launches that were."""
+@dataclass(frozen=True)
+class ReadLaunch:
+    """A launch with what its buffers hold now. ``roots``: the pointers that are memory of their
+    own, by name; ``contents``: of those that are not too large and whose content some of is known,
+    as no kernel was left out that may have written all of it."""
 
-    def __init__(self, runner: Runner) -> None:
-        self.failed: dict[str, str] = {}
-        self.count = 0
-        self._runner = runner
+    kernel: CompiledKernel
+    launch: Launch
+    roots: Mapping[str, PointerPlace]
+    contents: Mapping[str, Bytes]
+
+
+class LaunchReader:
+    """Makes launches of the program into ones that the engines take; ``too_large``: addresses
+    of buffers that were not read."""
+
+    def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="perfassert-")
-        self._code: dict[object, CompiledCode] = {}
+        self._kernels: dict[object, CompiledKernel] = {}
+        self.too_large: set[int] = set()
 
-    def run(
+    def close(self) -> None:
+        """What it wrote is gone."""
+        self._folder.cleanup()
+
+    def read(
         self,
         event: LaunchEvent,
         module: Module,
@@ -47,73 +70,111 @@ class Executor:
         arguments: RecordedArguments,
         constants: Mapping[str, bytes],
         connection: Connection,
-    ) -> bool:
-        """Whether the program's memory now holds what the launch left there."""
-        if code.mangled in self.failed:
-            return False
+    ) -> ReadLaunch:
+        """Raises :class:`PerfAssertError` for code that cannot be read."""
         roots = {p.name: p for p in arguments.pointers if not p.pointer.alias}
-        try:
-            compiled = self._compile(module, code, constants)
-            before = _read_buffers(roots, connection)
-            args = {k: _argument(v, k, code, before) for k, v in arguments.values.items()}
-            launch = Launch(
-                event.grid, event.block, args, event.shared_bytes, cluster=event.cluster
-            )
-            after, failed = self._runner(compiled, launch)
-        except PerfAssertError as error:
-            after, failed = {}, str(error)
-        if failed:
-            self.failed[code.mangled] = failed
-            return False
-        self.count += 1
-        for name, place in roots.items():
-            _leave(place, before.get(name), after.get(name), connection)
-        return True
-
-    def close(self) -> None:
-        self._folder.cleanup()
+        kernel = self._compile(module, code, constants)
+        contents, buffers, left = {}, {}, _MOST
+        for name, place in sorted(roots.items(), key=lambda item: item[1].pointer.size):
+            known = known_pages(place) if place.allocation.stale else None
+            left -= place.pointer.size
+            if left < 0:
+                self.too_large.add(place.pointer.address)
+            elif place.pointer.size and (known is None or len(known)):
+                contents[name] = connection.memory(place.pointer.address, place.pointer.size)
+                buffers[name] = _buffer(place.pointer, contents[name], known)
+        args = {k: _argument(v, k, code, buffers) for k, v in arguments.values.items()}
+        launch = Launch(event.grid, event.block, args, event.shared_bytes, cluster=event.cluster)
+        return ReadLaunch(kernel, launch, roots, contents)
 
     def _compile(
         self, module: Module, code: KernelCode, constants: Mapping[str, bytes]
-    ) -> CompiledCode:
+    ) -> CompiledKernel:
         key = (module.digest, code.mangled, tuple(constants.items()))
-        if key not in self._code:
+        if key not in self._kernels:
             path = Path(self._folder.name, f"{module.digest}{module.suffix}")
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin
             names = [p.name for p in code.parameters]
-            values = dict(constants)
-            kernel = make(path, code.mangled, parameters=names, constants=values)
-            assert isinstance(kernel.compiled, CompiledCode)
-            self._code[key] = kernel.compiled
-        return self._code[key]
+            self._kernels[key] = make(
+                path, code.mangled, parameters=names, constants=dict(constants)
+            )
+        return self._kernels[key]
 
 
-def _read_buffers(roots: Mapping[str, PointerPlace], connection: Connection) -> dict[str, Bytes]:
-    """What the buffers hold; what a kernel that did not run may have written is not known."""
-    total = sum(place.pointer.size for place in roots.values())
-    if total > _MOST:
-        raise PerfAssertError(f"its buffers have {total} bytes; {_MOST} are the most")
-    return {
-        name: np.frombuffer(connection.memory(p.pointer.address, p.pointer.size), np.uint8)
-        for name, p in roots.items()
-        if not p.allocation.stale and p.pointer.size
-    }
+class Executor:
+    """Executes whole launches, so that later ones see their results.
+
+    ``limit``: instructions of threads, of all launches together; one may take half of what is left.
+    ``failed``: kernels that were not
+    executed, and why; ``count``: launches that were.
+    """
+
+    def __init__(self, runner: Runner, limit: int) -> None:
+        self.failed: dict[str, str] = {}
+        self.count = 0
+        self._runner, self._left = runner, limit
+
+    def run(self, name: str, read: ReadLaunch, connection: Connection) -> bool:
+        """Whether the program's memory now holds what the launch left there."""
+        try:
+            after, failed, used = self._runner(read.kernel, read.launch, self._left // 2)
+        except PerfAssertError as error:
+            after, failed, used = {}, str(error), 0
+        self._left = max(self._left - used, 0)
+        if failed:
+            self.failed[name] = failed
+            return False
+        self.count += 1
+        for root, place in read.roots.items():
+            _leave(place, read.contents.get(root), after.get(root), connection)
+        return True
+
+
+def known_part(content: Bytes, offset: int, pages: Pages) -> Bytes:
+    """The pages of a buffer, one after the other; its first byte is ``offset`` behind a page."""
+    padded = np.zeros(-(-(len(content) + offset) // PAGE_BYTES) * PAGE_BYTES, np.uint8)
+    padded[offset : offset + len(content)] = content
+    return padded.reshape(-1, PAGE_BYTES)[pages].reshape(-1)
+
+
+def known_pages(place: PointerPlace) -> Pages | None:
+    """Those that hold what they would hold on a GPU; None: all of them."""
+    allocation, pointer = place.allocation, place.pointer
+    if allocation.known:
+        return None
+    start = pointer.address - allocation.address - pointer.offset
+    found = [np.arange(*_page_range(span, start, allocation), dtype=np.int64)
+             for span in allocation.written]  # fmt: skip
+    return np.unique(np.concatenate([*found, np.zeros(0, np.int64)])).astype(np.int64)
+
+
+def _page_range(span: tuple[int, int], start: int, allocation: Allocation) -> tuple[int, int]:
+    """Of pages that lie in a span; the last one ends where the allocation does."""
+    low, high = span[0] - start, span[1] - start
+    first = 0 if span[0] <= max(start, 0) else -(-low // PAGE_BYTES)
+    last = -(-high // PAGE_BYTES) if span[1] == allocation.size else high // PAGE_BYTES
+    return max(first, 0), max(last, 0)
+
+
+def _buffer(pointer: Pointer, content: Bytes, pages: Pages | None) -> Buffer:
+    if pages is None:
+        return Buffer(data=content, offset=pointer.offset)
+    part = known_part(content, pointer.offset, pages)
+    return Buffer(pointer.size, "uint8", offset=pointer.offset, data=part, pages=pages)
 
 
 def _argument(
-    value: ArgumentValue, name: str, code: KernelCode, contents: Mapping[str, Bytes]
+    value: ArgumentValue, name: str, code: KernelCode, buffers: Mapping[str, Buffer]
 ) -> Any:
     if isinstance(value, dict):
         parameter = next(p for p in code.parameters if p.name == name)
-        return {at: _argument(word, parameter.at(at), code, contents) for at, word in value.items()}
+        return {at: _argument(word, parameter.at(at), code, buffers) for at, word in value.items()}
     if not isinstance(value, Pointer):
         return value
     if value.alias:
         return Buffer(alias=value.alias, offset=value.offset)
-    if name in contents:
-        return Buffer(data=contents[name], offset=value.offset)
-    return Buffer(value.size, "uint8", offset=value.offset)
+    return buffers.get(name) or Buffer(value.size, "uint8", offset=value.offset)
 
 
 def _leave(
@@ -121,7 +182,7 @@ def _leave(
 ) -> None:
     """Write back what has changed."""
     allocation, pointer = place.allocation, place.pointer
-    if after is None:
+    if after is None or len(after) != pointer.size:
         if not place.read_only:
             allocation.forget_all()
         return

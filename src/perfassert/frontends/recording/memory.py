@@ -26,6 +26,11 @@ class Allocation:
         """Whether what it holds is what it would hold on a GPU."""
         return self.written == [(0, self.size)] or (self.shared and not self.stale)
 
+    @property
+    def may_be_known(self) -> bool:
+        """Whether some of it is."""
+        return self.known or bool(self.written)
+
     def write(self, start: int, stop: int) -> None:
         kept = [s for s in self.written if s[1] < start or s[0] > stop]
         joined = [s for s in self.written if not (s[1] < start or s[0] > stop)]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from threading import Lock
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, RecordedArguments
 from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
 from perfassert.frontends.recording.contents import Contents
-from perfassert.frontends.recording.execution import Executor
+from perfassert.frontends.recording.execution import (
+    Executor,
+    LaunchReader,
+    ReadLaunch,
+    Sampler,
+)
 from perfassert.frontends.recording.memory import DeviceMemory
+from perfassert.frontends.recording.series import LaunchSeries, Sample
 from perfassert.frontends.recording.wire import Connection, Fields, LaunchEvent, Message
 from perfassert.hardware.model import Device
 
@@ -58,13 +65,45 @@ class Settings:
     sources: tuple[str, ...]
     limit: int
     contents: Contents
+    reader: LaunchReader
+    sampler: Sampler | None
     executor: Executor | None
+    series: LaunchSeries
     stop: Callable[[], None]
 
     @property
     def attentive(self) -> bool:
         """Whether a launch waits for the recorder, which looks at memory."""
         return self.contents.wanted or self.executor is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """``constants``: what the program wrote into those of the module."""
+
+    event: LaunchEvent
+    module: Module
+    code: KernelCode
+    arguments: RecordedArguments
+    constants: Mapping[str, bytes]
+
+    @property
+    def threads(self) -> int:
+        return prod(self.event.grid) * prod(self.event.block)
+
+    def key(self, contents: Contents) -> object:
+        """What distinguishes it from other launches, but for what its buffers hold."""
+        plain = replace(self.event, module=0, arguments=b"")
+        held = tuple((n, contents.keep(v, "uint8")) for n, v in self.constants.items())
+        return self.module.digest, plain, _argument_key(self.arguments.values), held
+
+    def recorded(self, contents: Contents) -> Recorded:
+        event = self.event
+        constants = {n: contents.keep(v, "uint8") for n, v in self.constants.items()}
+        return Recorded(
+            self.module, self.code, event.grid, event.block, event.cluster, event.shared_bytes,
+            self.arguments.values, constants,
+        )  # fmt: skip
 
 
 class Recorder:
@@ -80,6 +119,7 @@ class Recorder:
         self._modules: dict[int, Module] = {}
         self._memory = DeviceMemory()
         self._constants: dict[tuple[int, str], bytearray] = {}
+        self._series = settings.series
         self._takes: dict[int, Callable[[bytes], None]] = {
             Message.HELLO: self._on_hello,
             Message.MODULE: self._on_module,
@@ -169,11 +209,8 @@ class Recorder:
         code = module.kernel(event.kernel)
         arguments = RecordedArguments(code, event.arguments, self._memory)
         self._findings.unknown |= {(event.kernel, name) for name in arguments.unknown}
-        self._merge(event, module, code, arguments)
-        executor, constants = self._settings.executor, self._constants_now(event.module)
-        ran = executor is not None and executor.run(
-            event, module, code, arguments, constants, self._connection
-        )
+        launched = _Launched(event, module, code, arguments, self._constants_now(event.module))
+        ran = self._record(launched)
         if self._settings.attentive:
             self._connection.proceed()
         for place in arguments.pointers if not ran else ():
@@ -184,25 +221,54 @@ class Recorder:
             self._findings.stopped = True
             self._settings.stop()
 
-    def _merge(
-        self, event: LaunchEvent, module: Module, code: KernelCode, arguments: RecordedArguments
-    ) -> None:
-        """Launches that nothing distinguishes are one, counted."""
-        keep = self._settings.contents.keep
-        constants = {n: keep(v, "uint8") for n, v in self._constants_now(event.module).items()}
-        alike = (
-            module.digest, replace(event, module=0, arguments=b""), _argument_key(arguments.values),
-            tuple(constants.items()),
-        )  # fmt: skip
-        known = self._findings.launches.get(alike)
-        if known is not None:
-            self._findings.launches[alike] = replace(known, count=known.count + 1)
-            return
-        self._settings.contents.take(arguments, self._connection)
-        self._findings.launches[alike] = Recorded(
-            module, code, event.grid, event.block, event.cluster, event.shared_bytes,
-            arguments.values, constants,
-        )  # fmt: skip
+    def _record(self, launched: _Launched) -> bool:
+        """Whether it was executed, too."""
+        contents, executor = self._settings.contents, self._settings.executor
+        name = launched.code.mangled
+        alike = launched.key(contents)
+        latest = self._series.latest.get(alike)
+        due = self._series.is_due(name, launched.threads)
+        samples = self._settings.sampler is not None
+        looks = contents.wanted and (due if samples else latest is None)
+        executes = executor is not None and name not in executor.failed
+        read = self._read(launched) if looks or executes else None
+        sample = self._sample(launched, read, due) if looks and read else None
+        if latest is not None and self._series.goes_on(alike, sample):
+            known = self._findings.launches[latest]
+            self._findings.launches[latest] = replace(known, count=known.count + 1)
+        else:
+            if looks and read is not None:
+                contents.take(launched.arguments, read, sample.pages if sample else None)
+                self._series.kept[name] = launched.arguments.contents()
+            elif contents.wanted:
+                launched.arguments.take_over(self._series.kept.get(name, {}))
+            key = self._series.start(alike, sample)
+            self._findings.launches[key] = launched.recorded(contents)
+        if executor is None or read is None or not executes:
+            return False
+        return executor.run(name, read, self._connection)
+
+    def _read(self, launched: _Launched) -> ReadLaunch | None:
+        """None, and the reason is kept, where its code or its memory cannot be read."""
+        try:
+            return self._settings.reader.read(
+                launched.event, launched.module, launched.code, launched.arguments,
+                launched.constants, self._connection,
+            )  # fmt: skip
+        except PerfAssertError as error:
+            if self._settings.executor is not None:
+                self._settings.executor.failed.setdefault(launched.code.mangled, str(error))
+            return None
+
+    def _sample(self, launched: _Launched, read: ReadLaunch, due: bool) -> Sample | None:
+        """Of the launch, or the latest of its kernel; None where nobody can tell."""
+        name, samples = launched.code.mangled, self._series.samples
+        if self._settings.sampler is not None and due:
+            try:
+                samples[name] = Sample(*self._settings.sampler(read.kernel, read.launch))
+            except PerfAssertError:
+                samples[name] = None
+        return samples.get(name)
 
     def _constants_now(self, module: int) -> dict[str, bytes]:
         """What the program wrote into constants of a module."""
@@ -222,4 +288,6 @@ def _argument_key(values: dict[str, ArgumentValue]) -> tuple[object, ...]:
 def _without_addresses(value: ArgumentValue) -> object:
     if isinstance(value, dict):
         return tuple((at, _without_addresses(word)) for at, word in value.items())
-    return replace(value, address=0, data="") if isinstance(value, Pointer) else repr(value)
+    if isinstance(value, Pointer):
+        return replace(value, address=0, data="", pages="")
+    return repr(value)

@@ -18,8 +18,9 @@ from pathlib import Path
 from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.device import attributes
-from perfassert.frontends.recording.execution import Executor, Runner
+from perfassert.frontends.recording.execution import Executor, LaunchReader, Runner, Sampler
 from perfassert.frontends.recording.recorder import Recorder, RecorderFindings, Settings
+from perfassert.frontends.recording.series import LaunchSeries
 from perfassert.frontends.recording.stand_in import runtime
 from perfassert.frontends.recording.wire import Closed, Connection, device_facts
 from perfassert.hardware.model import Device
@@ -34,15 +35,18 @@ _GRACE = 5.0  # seconds to end in, before a program is killed
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``command`` is run as it stands; ``memory_bytes``: of the device; ``runner``: executes
-    launches; ``timeout`` in seconds."""
+    """``command`` is run as it stands; ``memory_bytes``: of the device; ``sampler``: finds what of
+    the contents matters; ``runner``: executes launches, which may take ``execute_limit``
+    instructions of threads together; ``timeout`` in seconds."""
 
     command: tuple[str, ...]
     device: Device
     memory_bytes: int
     sources: tuple[str, ...] = ()
     contents_limit: int = 0
+    sampler: Sampler | None = None
     runner: Runner | None = None
+    execute_limit: int = 0
     launches: int = 100_000
     timeout: float | None = None
     stdout: int | None = None  # a file descriptor
@@ -81,13 +85,15 @@ class _Session:
         self.findings, self.contents = RecorderFindings(), Contents(request.contents_limit)
         self._request, self._folder = request, folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.executor = Executor(request.runner) if request.runner else None
+        self.executor = Executor(request.runner, request.execute_limit) if request.runner else None
+        self._reader = LaunchReader()
         facts = attributes(request.device)
         name, size = f"{request.device.name} (recording)", request.memory_bytes
         attentive = self.contents.wanted or self.executor is not None
         self._settings = Settings(
             request.device, device_facts(attentive, name, size, facts), request.sources,
-            request.launches, self.contents, self.executor, self._stop,
+            request.launches, self.contents, self._reader, request.sampler, self.executor,
+            LaunchSeries(), self._stop,
         )  # fmt: skip
         self._turn = threading.Lock()
         self._errors: list[Exception] = []
@@ -112,8 +118,8 @@ class _Session:
                 late = True
             finally:
                 self._stop()
-        if self.executor is not None:
-            self.executor.close()
+        self._reader.close()
+        self.contents.left_out += len(self._reader.too_large)
         if self._errors:
             raise self._errors[0]
         return self._process.returncode, late

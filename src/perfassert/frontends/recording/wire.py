@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+import numpy.typing as npt
+
 _HEAD = struct.Struct("<IIQ")
 _LAUNCH = struct.Struct("<I9II8s")
 
@@ -99,9 +102,14 @@ class Connection:
 
     # While the program waits in a launch
 
-    def memory(self, address: int, size: int) -> bytes:
+    def memory(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        """What lies there; the array cannot be written to."""
         self.answer(struct.pack("<QQ", address, size), _READ)
-        return self.receive()[1]
+        _, _, sent = _HEAD.unpack(self._exactly(_HEAD.size))
+        content = np.empty(sent, np.uint8)
+        self._fill(content.data)
+        content.flags.writeable = False
+        return content
 
     def change(self, address: int, content: bytes) -> None:
         self.answer(struct.pack("<QQ", address, len(content)) + content, _WRITE)
@@ -110,16 +118,19 @@ class Connection:
         self.answer(b"", _DONE)
 
     def _exactly(self, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
+        content = bytearray(size)
+        self._fill(memoryview(content))
+        return bytes(content)
+
+    def _fill(self, view: memoryview) -> None:
+        while view:
             try:
-                part = self._channel.recv(min(size - len(parts), 1 << 20))
+                count = self._channel.recv_into(view)
             except OSError:
                 raise Closed from None
-            if not part:
+            if not count:
                 raise Closed
-            parts += part
-        return bytes(parts)
+            view = view[count:]
 
 
 def device_facts(

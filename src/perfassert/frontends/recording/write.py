@@ -76,7 +76,7 @@ def _used_contents(launches: Sequence[Recorded]) -> set[str]:
         p for recorded in launches for value in recorded.args.values() for p in _pointers(value)
     )
     constants = (name for recorded in launches for name in recorded.constants.values())
-    return {p.data for p in pointers if p.data} | set(constants)
+    return {name for p in pointers for name in (p.data, p.pages) if name} | set(constants)
 
 
 def _pointers(value: ArgumentValue) -> Iterator[Pointer]:
@@ -147,11 +147,14 @@ def _buffer(pointer: Pointer, stem: str) -> str:
     items: dict[str, object] = {}
     if pointer.alias:
         items["alias"] = pointer.alias
-    elif pointer.data:
+    elif pointer.data and not pointer.pages:
         items["data"] = f"{stem}.npz:{pointer.data}"
     else:
         items["shape"] = pointer.size // item_size(pointer.dtype)
         items["dtype"] = pointer.dtype
+        if pointer.pages:
+            items["data"] = f"{stem}.npz:{pointer.data}"
+            items["pages"] = f"{stem}.npz:{pointer.pages}"
     if pointer.offset:
         items["offset"] = pointer.offset
     return format_value(items)

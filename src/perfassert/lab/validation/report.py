@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.lab.validation.run import MetricResult, Validation
-from perfassert.lab.validation.statistics import APART, Summary
+from perfassert.lab.validation.statistics import APART, Summary, Vector, percentage_errors
 from perfassert.quantity import round_significant
 from perfassert.report.tables import Table, Text, join, percent, table
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _HEADER = ("metric", "group", "n", "median", "mean", "90th perc.", "Spearman", "Kendall",
            "regret", f"pairs ≥ {APART * 100:g} %")  # fmt: skip
 _LISTED = 5  # lines named per reason
-_NEAR, _FAR = 1.6, 2.0  # factors that what is no guess should be within, and what is beyond
+_FACTORS = (1.25, 1.6, 2.0)  # that predictions should be within, up or down
 _BAND = 0.10  # shaded around the diagonal
 
 
@@ -35,7 +36,8 @@ def text(result: Validation) -> Text:
     head += [f"{suite.data}: {counts}", result.note]
     lines = [row for metric in result.metrics for row in _rows(metric)]
     shown: list[str | Table] = [*filter(None, head), "", table(_HEADER, lines)]
-    return join((*shown, *_guess_lines(result), *_failures(result)), "\n")
+    apart = (part for metric in result.metrics for part in _confidence(metric))
+    return join((*shown, *apart, *_failures(result)), "\n")
 
 
 def pairs(result: Validation, name: str) -> Table:
@@ -74,25 +76,37 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else percent(share, signed=False)
 
 
-def _guess_lines(result: Validation) -> Iterator[str]:
-    """Where some predictions are guesses: how the others stand, and whether guesses are said."""
-    for metric in result.metrics:
-        guesses = np.array([kind is None for kind in metric.kinds], dtype=bool)
-        if not guesses.any() or guesses.all():
-            continue
-        factor = np.abs(np.log(metric.predicted / metric.measured))
-        error = np.abs(metric.predicted / metric.measured - 1)[~guesses]
-        near = np.mean(factor[~guesses] < np.log(_NEAR))
-        far = factor > np.log(_FAR)
-        flagged = (
-            f"{percent(float(np.mean(guesses[far])), signed=False)} are" if far.any() else "none"
-        )
-        yield (
-            f"\n{metric.spec.name}: {np.sum(~guesses)} rows are no guess: median error "
-            f"{percent(float(np.median(error)), signed=False)}, "
-            f"{percent(float(near), signed=False)} within a factor of {_NEAR:g}; of the "
-            f"{np.sum(far)} off by more than {_FAR:g}, {flagged} said to be guesses"
-        )
+def _confidence(metric: MetricResult) -> Iterator[str | Table]:
+    """How guesses and the others stand, and whether what is far off is said to be a guess."""
+    guessed = np.array([kind is None for kind in metric.kinds], dtype=bool)
+    if not guessed.any():
+        return
+    whole = ("all", np.ones_like(guessed))
+    parts = (whole, ("not guessed", ~guessed), ("guessed", guessed))
+    rows = [(name, *_confidence_cells(metric, mask)) for name, mask in parts if mask.any()]
+    near = (f"within {factor:g}×" for factor in _FACTORS)
+    yield ""
+    header = (metric.spec.name, "n", "share", "median", "90th perc.", "worst", *near, "in band")
+    yield table(header, rows)
+    far = _factors(metric) > _FACTORS[-1]
+    said = f"{np.sum(guessed & far)} of them said to be guesses" if far.any() else "none"
+    yield f"{np.sum(far)} rows off by more than {_FACTORS[-1]:g}×, {said}"
+
+
+def _factors(metric: MetricResult) -> Vector:
+    """By how much each point is off, up or down."""
+    with np.errstate(divide="ignore"):
+        return np.exp(np.abs(np.log(metric.predicted / metric.measured)))
+
+
+def _confidence_cells(metric: MetricResult, mask: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    errors = percentage_errors(metric.measured[mask], metric.predicted[mask])
+    factors = _factors(metric)[mask]
+    shares = [mask.mean(), np.median(errors), np.quantile(errors, 0.9)]
+    near = [np.mean(factors <= factor) for factor in _FACTORS]
+    covered = np.mean(errors <= metric.bands[mask])
+    texts = [_percent(float(v)) for v in (*shares, *near, covered)]
+    return (str(mask.sum()), *texts[:3], f"{factors.max():.3g}×", *texts[3:])
 
 
 def _failures(result: Validation) -> Iterator[str]:
@@ -133,8 +147,9 @@ def to_dict(result: Validation) -> dict[str, Any]:
 
 def _metric(metric: MetricResult) -> dict[str, Any]:
     points = zip(
-        metric.lines, metric.groups, metric.fitted, metric.measured, metric.predicted, strict=True
-    )
+        metric.lines, metric.groups, metric.fitted, metric.kinds, metric.measured,
+        metric.predicted, metric.bands, strict=True,
+    )  # fmt: skip
     return {
         "unit": metric.spec.unit,
         "per": metric.spec.per,
@@ -152,10 +167,12 @@ def _metric(metric: MetricResult) -> dict[str, Any]:
                 "line": line,
                 "group": list(group),
                 "fitted": fitted,
+                "guessed": kind is None,
                 "measured": _round(m),
                 "predicted": _round(p),
+                "band": _round(band) if np.isfinite(band) else None,
             }
-            for line, group, fitted, m, p in points
+            for line, group, fitted, kind, m, p, band in points
         ],
     }
 

@@ -40,7 +40,7 @@ class RowOutcome:
 
     ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
     ``kind``: what sort of prediction it is; ``guessed``: it rests on stand-ins, so that its error
-    is not the model's.
+    is not the model's; ``bands``: by metric, how wrong it says that it may be.
     """
 
     line: int
@@ -52,13 +52,15 @@ class RowOutcome:
     failure: str = ""
     kind: PredictionKind | None = None
     guessed: bool = False
+    bands: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
-    ``kinds``: of each point, None where the prediction is a guess.
+    ``kinds``: of each point, None where the prediction is a guess; ``bands``: how wrong it says
+    that it may be, as a share.
     ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
     alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
     prediction or no measurement of it.
@@ -68,6 +70,7 @@ class MetricResult:
     lines: tuple[int, ...]
     groups: tuple[tuple[str, ...], ...]
     kinds: tuple[PredictionKind | None, ...]
+    bands: Vector
     measured: Vector
     predicted: Vector
     fitted: tuple[bool, ...]
@@ -176,7 +179,8 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
         except PerfAssertError as error:
             reasons[metric.name] = _reason(error)
     kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
-    return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed)
+    bands = {m.name: prediction.error_band(m.name).band for m in suite.metrics}
+    return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands)
 
 
 def _reason(error: Exception) -> str:
@@ -200,6 +204,7 @@ def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
         lines=tuple(o.line for o in there),
         groups=groups,
         kinds=tuple(None if o.guessed else o.kind for o in there),
+        bands=np.array([o.bands.get(spec.name, np.inf) for o in there], dtype=np.float64),
         measured=measured,
         predicted=predicted,
         fitted=tuple(o.fitted for o in there),

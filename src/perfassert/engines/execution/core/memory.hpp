@@ -101,10 +101,23 @@ struct Plane {
   }
 };
 
+constexpr i64 kPageBytes = 256;
+
+// Where its content starts in the plane, −1: nowhere; its size, and how much of the plane it takes.
+// `pages`: where each page of addresses starts in the plane, if only some are known; the first byte
+// is `lead` behind the start of a page.
 struct Region {
-  i64 start, size, length;  // of its content in the plane; −1: nowhere; how much of it was given
+  i64 start, size, length;
   u64 base;
   u32 bits;
+  const i64* pages;
+  i64 page_count, lead;
+
+  i64 place(i64 offset) const {
+    if (start < 0 || !page_count) return start < 0 ? -1 : start + offset;
+    i64 behind = offset + lead, page = pages[std::min(behind / kPageBytes, page_count - 1)];
+    return page < 0 ? -1 : page + behind % kPageBytes;
+  }
 };
 
 struct Outside {
@@ -137,6 +150,9 @@ struct Store {
       region.length = in.next();
       region.base = static_cast<u64>(in.next());
       region.bits = static_cast<u32>(in.next());
+      region.pages = in.address<const i64>();
+      region.page_count = in.next();
+      region.lead = in.next();
     }
     bounded = in.next() != 0;
   }

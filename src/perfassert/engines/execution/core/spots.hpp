@@ -120,7 +120,7 @@ class Spots {
     if (index < 0 || uneven_) return false;
     const Region& region = store.regions[static_cast<std::size_t>(index)];
     i64 last = region.size - memory_->bytes;
-    if (last < 0) return false;
+    if (last < 0 || region.page_count) return false;
     u32 bad[kWarp];
     for (int l = 0; l < kWarp; ++l) {
       u64 offset = spot.address[l] - region.base;
@@ -142,9 +142,10 @@ class Spots {
     bool inside = region && offset >= 0 && offset <= region->size - memory_->bytes;
     if (!inside) leave(index, offset);
     inside &= aligned(address);
-    if (inside && region->start >= 0) {
+    i64 place = inside ? region->place(offset) : -1;
+    if (place >= 0) {
       spot.inside |= 1u << l;
-      spot.at[l] = region->start + offset;
+      spot.at[l] = place;
     } else {
       spot.mark(l, inside ? region->bits : kOutside);
     }

@@ -1,0 +1,76 @@
+"""Which pages of buffers executions took values from: what has to be kept to do them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.memory import SPAN_BITS, pointer
+from perfassert.engines.execution.result import Execution, Touch
+from perfassert.kernel.buffer import PAGE_BYTES
+from perfassert.kernel.machine import Kind, Space
+
+Pages = npt.NDArray[np.int64]
+_READS = (Kind.LOAD, Kind.ATOMIC)
+_ROWS = 1 << 14  # of addresses that are made at a time
+
+
+@dataclass(slots=True)
+class Reads:
+    """``pages``, ascending, of each buffer whose values executions asked for; ``instructions`` of
+    warps that they executed in all."""
+
+    pages: dict[str, Pages] = field(default_factory=dict)
+    instructions: int = 0
+
+
+_watched: ContextVar[Reads | None] = ContextVar("watched", default=None)
+
+
+@contextmanager
+def watch_reads() -> Iterator[Reads]:
+    """What the executions inside of it read."""
+    reads = Reads()
+    token = _watched.set(reads)
+    try:
+        yield reads
+    finally:
+        _watched.reset(token)
+
+
+def note_reads(done: Execution, needed: frozenset[tuple[int, int]] | None) -> None:
+    """Add those of an execution, if someone watches; ``needed`` as it was given to it."""
+    reads = _watched.get()
+    if reads is None:
+        return
+    reads.instructions += int(done.executed.sum())
+    for touch in done.touches:
+        operation = done.code.instructions[touch.instruction].operations[touch.part]
+        wanted = needed is None or (touch.instruction, touch.part) in needed
+        in_buffers = touch.memory.space in (Space.GLOBAL, Space.GENERIC)
+        if wanted and in_buffers and operation.kind in _READS:
+            for number, pages in _pages_by_buffer(touch):
+                region = done.regions[number]
+                pages = pages - (pointer(number, region.offset) // PAGE_BYTES)
+                before = reads.pages.get(region.name)
+                both = pages if before is None else np.concatenate([before, pages])
+                reads.pages[region.name] = np.unique(both)
+
+
+def _pages_by_buffer(touch: Touch) -> Iterator[tuple[int, Pages]]:
+    """Number of a buffer, and the pages of addresses in it."""
+    found: list[Pages] = []
+    for first in range(0, len(touch.warps), _ROWS):
+        last_row = min(first + _ROWS, len(touch.warps))
+        addresses = touch.part_addresses(first, last_row)[touch.lanes[first:last_row]]
+        for last in (0, max(touch.memory.bytes - 1, 0)):
+            found.append(np.unique((addresses + np.uint64(last)) // np.uint64(PAGE_BYTES)))
+    pages = np.unique(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+    owners = (pages >> (SPAN_BITS - PAGE_BYTES.bit_length() + 1)) - 1
+    for owner in np.unique(owners[owners >= 0]):
+        yield int(owner), pages[owners == owner]

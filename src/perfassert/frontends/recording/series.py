@@ -1,0 +1,69 @@
+"""Launches that a program repeats: which of them are looked at, and which do something else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfassert.frontends.recording.arguments import Pointer
+from perfassert.frontends.recording.execution import Pages
+
+_ALIKE = 0.05  # of the instructions of a sample: launches that differ by more are two
+_LARGER = 1.1  # times the threads of any launch before: then it is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Of a launch the pages of its buffers whose values decide what it does, and the instructions
+    of warps that executing the sample took."""
+
+    pages: Mapping[str, Pages]
+    instructions: int
+
+    def is_like(self, other: Sample) -> bool:
+        """Whether they do about the same."""
+        most = max(self.instructions, other.instructions)
+        return abs(self.instructions - other.instructions) <= _ALIKE * most
+
+
+class LaunchSeries:
+    """Of all processes of the program. ``latest``: by what does not distinguish launches but for
+    memory, under which key the latest of them is written down; ``samples``: the latest of each
+    kernel, None where it could not be made; ``kept``: what its buffers held then."""
+
+    def __init__(self) -> None:
+        self.latest: dict[object, int] = {}
+        self.samples: dict[str, Sample | None] = {}
+        self.kept: dict[str, Mapping[tuple[str, int], Pointer]] = {}
+        self._sampled: dict[object, Sample | None] = {}
+        self._counts: Counter[str] = Counter()
+        self._largest: dict[str, int] = {}
+        self._started = 0
+
+    def is_due(self, kernel: str, threads: int) -> bool:
+        """Whether a launch is looked at, as there may be any number: the first, second, fourth,
+        eighth and so on, so that one of the last half is among them; and the largest ones. Called
+        once for each launch.
+
+        >>> series = LaunchSeries()
+        >>> [n for n in range(1, 20) if series.is_due("k", 256 if n != 11 else 512)]
+        [1, 2, 4, 8, 11, 16]
+        """
+        self._counts[kernel] += 1
+        larger = threads > _LARGER * self._largest.get(kernel, 0)
+        if larger:
+            self._largest[kernel] = threads
+        count = self._counts[kernel]
+        return larger or not count & (count - 1)
+
+    def goes_on(self, alike: object, sample: Sample | None) -> bool:
+        """Whether a launch does about what the latest one of its kind did."""
+        before = self._sampled.get(alike)
+        return sample is None or before is None or sample.is_like(before)
+
+    def start(self, alike: object, sample: Sample | None) -> int:
+        """The key of a launch that is the first of its kind, or does something else."""
+        self._started += 1
+        self.latest[alike], self._sampled[alike] = self._started, sample
+        return self._started
