@@ -56,6 +56,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="folder that the paths of kernels count from (default: that of the suite)",
     )
     parser.add_argument(
+        "--no-contents", action="store_true",
+        help="recorded launches by shapes and numbers, without the contents of buffers",
+    )  # fmt: skip
+    parser.add_argument(
         "--fail-above",
         action="append",
         default=[],
@@ -111,7 +115,8 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     day = options.date or page_date() if options.accuracy else None
-    suites = [read_suite(path, options.sources) for path in options.suite]
+    contents = not options.no_contents
+    suites = [read_suite(path, options.sources, contents) for path in options.suite]
     limits = dict(_limit(text, suites[0]) for text in options.fail_above)
     work = [(suite, read_rows(suite, options.data, options.rows)) for suite in suites]
     record = read_record(options.against) if options.against else None

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
+from weakref import WeakValueDictionary
 from zipfile import BadZipFile
 
 import numpy as np
@@ -23,6 +24,7 @@ from perfassert.system.confined import open_file
 
 Array = npt.NDArray[Any]
 FILES = (".npy", ".npz", ".mtx")
+_held: WeakValueDictionary[tuple[str, str, int, int, int], Array] = WeakValueDictionary()
 _PARTS = ("rows", "columns", "values")
 _UNPACKED = 1 << 30  # bytes of one array of an archive
 _ROWS = 1 << 25  # of a matrix, whose pointers need memory whatever the file holds
@@ -34,13 +36,18 @@ _DAMAGED = (
 
 
 def read_array(place: str) -> Array:
-    """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``)."""
+    """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``). It
+    cannot be written to: as long as it is in use, all who read the same get the same one."""
     path, part = file_and_part(place)
     readers = {".npy": _from_file, ".npz": _from_archive, ".mtx": _from_matrix}
     reader = readers.get(Path(path).suffix.lower())
     if reader is None:
         raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
     try:
+        state = os.stat(path)
+        key = (path, part, state.st_ino, state.st_size, state.st_mtime_ns)
+        if (held := _held.get(key)) is not None:
+            return held
         array = reader(path, part)
     except _DAMAGED as error:
         why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
@@ -48,7 +55,10 @@ def read_array(place: str) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
         what = getattr(array, "dtype", "no array")
         raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
-    return array
+    kept = array if array.base is None else array.copy()
+    kept.flags.writeable = False
+    _held[key] = kept
+    return kept
 
 
 def file_and_part(place: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -128,10 +129,25 @@ class Buffer:
 def _digest(array: npt.NDArray[Any] | None, pages: npt.NDArray[Any] | None) -> str:
     if array is None:
         return ""
-    digest = hashlib.sha256(array.data)
-    if pages is not None:
-        digest.update(pages.data)
-    return digest.hexdigest()
+    digest = _digest_of(array)
+    return (
+        digest
+        if pages is None
+        else hashlib.sha256((digest + _digest_of(pages)).encode()).hexdigest()
+    )
+
+
+_digests: dict[int, tuple[weakref.ref[npt.NDArray[Any]], str]] = {}
+"""Of arrays that are in use and that nobody writes to: many launches may have the same one."""
+
+
+def _digest_of(array: npt.NDArray[Any]) -> str:
+    known = _digests.get(id(array))
+    if known is not None and known[0]() is array:
+        return known[1]
+    digest, place = hashlib.sha256(array.tobytes()).hexdigest(), id(array)
+    _digests[place] = weakref.ref(array, lambda _: _digests.pop(place, None)), digest
+    return digest
 
 
 def _check_pages(

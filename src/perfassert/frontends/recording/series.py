@@ -42,20 +42,20 @@ class LaunchSeries:
         self._started = 0
 
     def is_due(self, kernel: str, threads: int) -> bool:
-        """Whether a launch is looked at, as there may be any number: the first, second, fourth,
-        eighth and so on, so that one of the last half is among them; and the largest ones. Called
-        once for each launch.
+        """Whether a launch is looked at, as there may be any number: the first, fourth, sixteenth
+        and so on, each four times as late as the one before, and the largest ones. Called once for
+        each launch.
 
         >>> series = LaunchSeries()
         >>> [n for n in range(1, 20) if series.is_due("k", 256 if n != 11 else 512)]
-        [1, 2, 4, 8, 11, 16]
+        [1, 4, 11, 16]
         """
         self._counts[kernel] += 1
         larger = threads > _LARGER * self._largest.get(kernel, 0)
         if larger:
             self._largest[kernel] = threads
         count = self._counts[kernel]
-        return larger or not count & (count - 1)
+        return larger or (count.bit_count() == 1 and count.bit_length() % 2 == 1)
 
     def goes_on(self, alike: object, sample: Sample | None) -> bool:
         """Whether a launch does about what the latest one of its kind did."""

@@ -46,14 +46,15 @@ from perfassert.quantity import GRANULARITIES, parse_quantity
 from perfassert.toml.tables import read_toml
 
 
-def read_suite(path: str | Path, sources: Path | None = None) -> Suite:
+def read_suite(path: str | Path, sources: Path | None = None, contents: bool = True) -> Suite:
     """Read and check one suite file; raises :class:`SuiteError` with file, key and next step.
 
     ``sources``: the folder that paths of kernels count from; that of the suite, if not given.
+    ``contents``: whether recorded launches keep the contents of buffers.
     """
     file = Path(path)
     _, table = read_toml(file, SuiteError)
-    return _SuiteReader(file, table, sources or file.parent).suite()
+    return _SuiteReader(file, table, sources or file.parent, contents).suite()
 
 
 _COLUMN = re.compile(r"\{(\w+)\}")
@@ -62,10 +63,10 @@ _COLUMN = re.compile(r"\{(\w+)\}")
 class _SuiteReader(SuiteTableReader):
     """Turns one parsed file into a :class:`Suite`, or says what is wrong with it."""
 
-    def __init__(self, path: Path, table: dict[str, Any], sources: Path) -> None:
+    def __init__(self, path: Path, table: dict[str, Any], sources: Path, contents: bool) -> None:
         super().__init__(path)
         self.table = table
-        self.sources = sources
+        self.sources, self.contents = sources, contents
 
     def suite(self) -> Suite:
         self.check_keys("", self.table, TOP)
@@ -200,7 +201,7 @@ class _SuiteReader(SuiteTableReader):
         path = self.string(f"{key}.recorded", table["recorded"])
         column = self.string(f"{key}.named", table.get("named", "kernel"))
         self.uses |= {(f"{key}.recorded", name): None for name in (column, *_COLUMN.findall(path))}
-        return RecordedSource(self.sources, path, column)
+        return RecordedSource(self.sources, path, column, self.contents)
 
     def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:
         folder = self.sources

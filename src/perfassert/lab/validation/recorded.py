@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from perfassert.errors import SuiteError
 from perfassert.frontends.toolchain.names import base_name, demangle
+from perfassert.kernel.buffer import Buffer
 from perfassert.perf_toml.launches import RecordedLaunch, launches
 
 LaunchShape = tuple[tuple[int, ...], tuple[int, ...]]
@@ -23,11 +25,13 @@ _WORDS = {"true": "1", "false": "0"}
 @dataclass(frozen=True, slots=True)
 class RecordedSource:
     """Files that ``perfassert record`` wrote: ``path`` with columns in braces, below ``folder``;
-    ``column`` has the kernel's name."""
+    ``column`` has the kernel's name. ``contents``: whether launches keep those of buffers and
+    constants."""
 
     folder: Path
     path: str
     column: str
+    contents: bool = True
 
     def find(self, cells: Mapping[str, str], shape: LaunchShape) -> RecordedLaunch:
         """The first launch of the row's kernel with that grid and block; raises SuiteError."""
@@ -46,7 +50,22 @@ class RecordedSource:
             raise SuiteError(f"{path}: {wanted!r} was launched with other template arguments")
         if not template_arguments(wanted) and _doubles(alike[0].name) != _doubles(wanted):
             raise SuiteError(f"{path}: {wanted!r} was built for another precision")
-        return alike[0]
+        return alike[0] if self.contents else without_contents(alike[0])
+
+
+def without_contents(recorded: RecordedLaunch) -> RecordedLaunch:
+    """As if it had been written down by hand: buffers by their shapes, and numbers."""
+    return replace(recorded, launch=replace(recorded.launch, args=_shapes(recorded.launch.args)))
+
+
+def _shapes(value: Any) -> Any:
+    if isinstance(value, Buffer):
+        if value.alias is not None:
+            return value
+        return Buffer(value.shape, value.dtype, value.alignment, offset=value.offset)
+    if isinstance(value, Mapping):
+        return {name: _shapes(part) for name, part in value.items()}
+    return tuple(_shapes(part) for part in value) if isinstance(value, (list, tuple)) else value
 
 
 def _shape(launch: RecordedLaunch) -> LaunchShape:
