@@ -130,7 +130,7 @@ def test_one_block_does_not_stand_for_blocks_that_do_more(predicted):
 
 def test_one_block_does_not_stand_for_blocks_that_data_tells_apart(predicted):
     """It is not even looked at."""
-    steps = pa.Buffer(N // 32, fill="constant 1000000")
+    steps = pa.Buffer(N // 32, fill="constant 100000000")
     found = predicted(
         "steps_to_a_barrier", {"steps": steps, "in": pa.Buffer(N), "out": pa.Buffer(N)}
     )

@@ -7,7 +7,7 @@ either, where executed warps contradict a closed form, or where atomics of unkno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from perfassert.engines.volume.on_chip import AccessCost
@@ -22,6 +22,8 @@ from perfassert.source import DISAGREEMENT, Assumption
 
 GUESSED_FROM = 0.05
 """A larger share of instructions or bytes on stand-ins makes a prediction a guess."""
+DECIDED_WITHIN = 0.15
+"""Stand-ins that change the time by no more than this, from the usual to the least, do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,12 @@ def judge_confidence(
     guessed = guessed or any(a.stands_for == DISAGREEMENT for a in stand_ins)
     known = "guessed" if guessed else known
     return known, tuple(sorted((*rates, *weighted), key=lambda a: -a.share))
+
+
+def may_be_bounded(reasons: Sequence[Assumption]) -> bool:
+    """Whether a guess rests on addresses and branches alone, the least of which is known."""
+    heavy = [a for a in reasons if a.share > GUESSED_FROM]
+    return bool(heavy) and all(a.stands_for in ("address", "branch") for a in heavy)
 
 
 def _of(kernel: BoundKernel) -> list[Assumption]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from perfassert.hardware.model import Device
@@ -37,12 +37,15 @@ _LIKE = {
 @dataclass(frozen=True, slots=True)
 class PredictionKind:
     """What sort of prediction an error was measured on; ``way``: ``"described"`` by address
-    expressions, ``"compiled"``, or ``"drawn"``, a graph with what its author says of latencies,
-    which nothing was measured on."""
+    expressions, ``"compiled"``, ``"guessed"`` on any device, or ``"drawn"``, a graph with what its
+    author says of latencies, which nothing was measured on."""
 
     arch: str
     way: str
     limiter: str
+
+
+GUESSED = PredictionKind("any", "guessed", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,18 @@ def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
     kernel, exact = model.bound_launch.kernel, exact_metrics(model)
     kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
     return {name: FACT if name in exact else error_band(name, kind) for name in WITH_ERROR_BAND}
+
+
+def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, ErrorBand]:
+    """The bands of a prediction that is a guess: as guesses were measured, and at least the share
+    ``apart`` by which what was assumed changes the time. Facts stay facts."""
+    wider = {}
+    for name, band in bands.items():
+        guess = error_band(name, GUESSED)
+        widest = max(band.band, guess.band, apart)
+        known = guess if guess.error is not None else band
+        wider[name] = band if band.exact else replace(known, band=widest)
+    return wider
 
 
 def error_band(metric: str, kind: PredictionKind) -> ErrorBand:

@@ -28,15 +28,20 @@ from perfassert.predictor.checked import find_differences
 from perfassert.predictor.rare_paths import rare_sides
 from perfassert.source import CORRECTED, Assumption
 
-_GUESSED = ("address", "trip count", "branch")
+_GUESSED = ("address", "layout", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = ExecutionLimits(lane_instructions=20_000_000, instructions=400_000)  # about a second
-_LIMITS_OF_ONE = ExecutionLimits(lane_instructions=80_000_000)  # addresses of all that fill 0.7 GB
+_LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or two
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
-def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
-    """The kernel for the launch; what it would have to guess is counted in executed blocks."""
+def bind_kernel(
+    kernel: Kernel, launch: Launch, device: Device, least: bool = False
+) -> tuple[Description, Launch]:
+    """The kernel for the launch; what it would have to guess is counted in executed blocks.
+
+    ``least``: of what is still assumed then, the least.
+    """
     launch = kernel.spell_out(launch) if isinstance(kernel, CompiledKernel) else launch
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if isinstance(code, PerLaunch):
@@ -58,10 +63,12 @@ def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Descrip
     shared = described.shared_bytes + launch.shared_bytes
     unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
     wave = min(unit_occupancy.resident_blocks * device.compute_units, launch.blocks)
-    executed_work = sample_blocks(code, described.program, launch, device, wave)
+    x, y, z = described.standing
+    middle = x + launch.grid[0] * (y + launch.grid[1] * z)
+    executed_work = sample_blocks(code, described.program, launch, device, wave, middle)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     executed_work = replace(executed_work, corrections=corrections)
-    return code.bind(launch, device.arch, device.warp_size, executed_work, rare)
+    return code.bind(launch, device.arch, device.warp_size, executed_work, rare, least)
 
 
 def _guesses(described: BoundKernel) -> bool:
@@ -69,13 +76,18 @@ def _guesses(described: BoundKernel) -> bool:
 
 
 def sample_blocks(
-    code: Code, program: Program | None, launch: Launch, device: Device, wave: int = 1
+    code: Code,
+    program: Program | None,
+    launch: Launch,
+    device: Device,
+    wave: int = 1,
+    standing: int = 0,
 ) -> Executed:
     """Execute blocks that are spread over the grid, and as much of a wave as can be afforded.
 
-    Where not even those can be, fewer blocks are executed to their ends, or a single one in part. A
-    single one represents all where two others execute just the same and no buffer has a content
-    that may distinguish blocks.
+    Where not even those can be, fewer blocks are executed to their ends, or a single one, in part
+    if need be: ``standing``, the one that is simulated. It represents all where two others execute
+    just the same and no buffer has a content that may distinguish blocks.
     """
     assert program is not None
     machine = code.executable(device.arch)
@@ -92,7 +104,7 @@ def sample_blocks(
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
     spread = execute_blocks(pilot)
     if len(spread.cut):
-        middle = execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE)
+        middle = execute_blocks((standing,), _LIMITS_OF_ONE)
         if not _have_contents(arguments) and is_decided(middle):
             others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
             if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
@@ -107,7 +119,7 @@ def sample_blocks(
             if not len(spread.cut) and not len(run.cut):
                 return summarize(spread, run)
             count //= 2
-        return summarize(execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE))
+        return summarize(execute_blocks((standing,), _LIMITS_OF_ONE))
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):

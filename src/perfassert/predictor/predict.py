@@ -19,8 +19,8 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.prediction.seal import seal_prediction
-from perfassert.predictor.confidence import judge_confidence
-from perfassert.predictor.errors import error_bands, exact_metrics
+from perfassert.predictor.confidence import DECIDED_WITHIN, judge_confidence, may_be_bounded
+from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import Model, bind_launch
 from perfassert.predictor.time import (
@@ -120,6 +120,12 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
+    if confidence == "guessed":
+        apart = _apart(kernel, launch, target, time) if may_be_bounded(reasons) else 1.0
+        if apart <= DECIDED_WITHIN:
+            confidence = "measured" if bands["time"].error is not None else "extrapolated"
+        else:
+            bands = bands_of_guess(bands, apart)
     prediction = Prediction(
         kernel=bound.name,
         device=target.name,
@@ -161,6 +167,12 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         diagnose=_diagnose,
     )
     return seal_prediction(prediction)
+
+
+def _apart(kernel: Kernel, launch: Launch, target: Device, usual: Time) -> float:
+    """By which share the time changes if, of what data decides, the least is assumed."""
+    least = launch_time(loaded_model(bind_launch(kernel, launch, target, True), launch, target))
+    return abs(1 - least.seconds / usual.seconds)
 
 
 def _diagnose(prediction: Prediction) -> Diagnosis:

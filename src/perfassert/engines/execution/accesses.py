@@ -41,6 +41,7 @@ class Accesses:
     def __init__(self, owner: Interpreter) -> None:
         self.owner = owner
         self.setting = owner.setting
+        self.recorded = 0
         self.rows: dict[tuple[int, int], list[_Rows]] = {}
         self.outside: dict[tuple[int, str], Outside] = {}
         self.bounded = any(r.size is not None for r in owner.setting.memory.regions)
@@ -74,6 +75,7 @@ class Accesses:
             return
         guessed = int(lanes.sum()) - int(known.sum())
         row = self.owner.numbers[rows], addresses[rows], known[rows], guessed
+        self.recorded += len(row[0])
         self.rows.setdefault((self.owner.place, part), []).append(row)
 
     def touches(self) -> tuple[Touch, ...]:

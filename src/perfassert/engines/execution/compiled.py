@@ -75,7 +75,7 @@ class _Packing:
     def _setting(self, plan: ExecutionPlan) -> Iterator[int]:
         setting, limits = plan.setting, plan.limits
         yield from (setting.warps, setting.warps_per_block)
-        yield from (limits.lane_instructions, limits.instructions)
+        yield from (limits.lane_instructions, limits.instructions, limits.accesses)
         yield self._address(np.ascontiguousarray(pack_lanes(setting.threads)))
         yield self._address(self.executed)
         yield self._address(self.lanes)

@@ -61,7 +61,7 @@ class Interpreter:
     def run(self) -> Execution:
         """Until every warp has ended or the limits are reached."""
         with np.errstate(all="ignore"):
-            while self.spent < self.limits.lane_instructions:
+            while self._within_limits():
                 place, rows, stop = self.warps.choose()
                 if place < 0:
                     if not self.warps.unlock():
@@ -70,6 +70,10 @@ class Interpreter:
                 self._run(place, rows, stop)
         left = np.flatnonzero(self.warps.alive.any(axis=1))
         return self._result(np.unique(np.concatenate([*self.cut, left])))
+
+    def _within_limits(self) -> bool:
+        affordable = self.spent < self.limits.lane_instructions
+        return affordable and self.accesses.recorded < self.limits.accesses
 
     def _run(self, place: int, rows: npt.NDArray[np.intp], stop: int) -> None:
         """From ``place`` on, up to a jump or a wait, or to where others stand."""

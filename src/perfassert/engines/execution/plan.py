@@ -17,10 +17,12 @@ CONTROL = frozenset((
 @dataclass(frozen=True, slots=True)
 class ExecutionLimits:
     """``lane_instructions`` in all, ``instructions`` of one warp, of those that are executed for
-    their results; beyond, warps are cut."""
+    their results, ``accesses`` of warps, whose addresses are kept (256 B each); beyond, warps are
+    cut."""
 
     lane_instructions: int = 50_000_000
     instructions: int = 4_000_000
+    accesses: int = 4_000_000
 
 
 class ExecutionPlan:

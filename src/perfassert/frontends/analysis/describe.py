@@ -298,7 +298,7 @@ class Describer:
             return ()
         field, direction, width = texture
         text = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
-        guess = self.note(text + "side by side", instruction.span, "address")
+        guess = self.note(text + "side by side", instruction.span, "layout")
         address = place_of_thread(self.symbols, width)
         return (
             MemoryAccess(field, "global", direction, width, address,

@@ -67,7 +67,11 @@ class LoopRange:
 
 
 class Binder:
-    """Values of a program as affine forms over the coordinates of one launch."""
+    """Values of a program as affine forms over the coordinates of one launch.
+
+    ``least``: where data decides, the least is assumed in the place of the usual: neighbours side
+    by side, and nothing behind a condition.
+    """
 
     def __init__(
         self,
@@ -78,8 +82,10 @@ class Binder:
         assumed_values: Mapping[Name, Expression],
         warp_size: int,
         executed: Executed | None = None,
+        least: bool = False,
     ) -> None:
         self.program = program
+        self.least = least
         self.executed = executed
         self.corrections: tuple[Assumption, ...] = () if executed is None else executed.corrections
         self.spread = spreads(program, executed)
@@ -167,7 +173,7 @@ class Binder:
         if low >= -_LARGEST and high <= _LARGEST:
             return form
         self.assume("numbers beyond 64 bits; threads are taken to be apart", None, "address")
-        return stand_in(ANYTHING, 1, self.launch, self.ranges)
+        return stand_in(ANYTHING, 1, self.launch, self.ranges, self.least)
 
     def _atom(self, atom: Atom, scale: int) -> Affine:
         """An atom that is multiplied by ``scale``."""
@@ -182,7 +188,7 @@ class Binder:
             known = self.spread.get(atom.name)
             if known is not None:
                 return as_spread(known, depends, self.launch, self.ranges)
-            made = stand_in(depends, scale, self.launch, self.ranges)
+            made = stand_in(depends, scale, self.launch, self.ranges, self.least)
             return within(made, self.extents.get(atom.name), self.ranges)
         arguments = tuple(self.form(a) for a in atom.arguments)
         return self._function(atom.function, arguments)
@@ -199,7 +205,7 @@ class Binder:
             raise self.arguments.missing(name, self.what)
         if isinstance(name, ConstantWord):
             self.assume(f"__constant__ {name} has no value in the binary; it is "
-                        "taken for 0 in an address", None, "address")  # fmt: skip
+                        "taken for 0 in an address", None, "layout")  # fmt: skip
         return Affine(0)  # the start of an array
 
     def _lane(self, name: str) -> Affine:

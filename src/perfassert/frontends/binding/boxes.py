@@ -82,7 +82,7 @@ def box_of_copy(
             f"the tensor map {name!r} is not given; boxes are taken to be {_by(tensor.box)} of "
             f"{tensor.item_bytes} B in {_by(tensor.shape)}; say args={{{name!r}: pa.TensorMap(…)}}"
         )
-        guesses = (launched.assume(message, instruction.span, "address"),)
+        guesses = (launched.assume(message, instruction.span, "layout"),)
     return _box(s, copy, name, tensor, instruction.index, text), guesses
 
 
@@ -109,7 +109,7 @@ def _bytes_box(
     size = size or _expected_bytes(launched, instruction.index)
     if size is None:
         message = f"how much a bulk copy moves depends on data; taken for {_PIECE} B"
-        guesses, size = (launched.assume(message, instruction.span, "address"),), _PIECE
+        guesses, size = (launched.assume(message, instruction.span, "layout"),), _PIECE
     s, name = launched.symbols, BoxCounter(instruction.index, 0)
     pieces = -(-size // _PIECE)
     address = s.add(copy.address, s.scale(s.variable(name), _PIECE)) if pieces > 1 else copy.address

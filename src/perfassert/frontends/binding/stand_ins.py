@@ -66,9 +66,16 @@ def dependence(program: Program, atom: Atom) -> CoordinateDependence:
     )
 
 
-def stand_in(depends: CoordinateDependence, scale: int, launch: Launch, ranges: Ranges) -> Affine:
+def stand_in(
+    depends: CoordinateDependence,
+    scale: int,
+    launch: Launch,
+    ranges: Ranges,
+    side_by_side: bool = False,
+) -> Affine:
     """A number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
-    factor = SCATTER if depends.scattered and abs(scale) < _SECTOR else 1
+    scattered = depends.scattered and abs(scale) < _SECTOR and not side_by_side
+    factor = SCATTER if scattered else 1
     return add(*_coordinates(depends, launch, ranges)).scale(factor)
 
 

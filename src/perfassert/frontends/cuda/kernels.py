@@ -314,11 +314,13 @@ class Hints:
         warp_size: int,
         executed: Executed | None = None,
         rare: Rare = frozenset(),
+        least: bool = False,
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of.
 
         ``executed``: what a sample of its blocks found, where closed forms end or are wrong;
-        ``rare``: sides of jumps that are taken never to be executed.
+        ``rare``: sides of jumps that are taken never to be executed; ``least``: as of the
+        :class:`~perfassert.frontends.binding.binder.Binder`.
         """
         program = _program(binary, rare)
         if executed and (sides := _executed_slow_paths(program, executed.work)):
@@ -326,7 +328,9 @@ class Hints:
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
         values = read_assumed_values(self.assume, program)
-        binder = Binder(program, launch, arguments, self.trip_counts, values, warp_size, executed)
+        binder = Binder(
+            program, launch, arguments, self.trip_counts, values, warp_size, executed, least
+        )
         for text, place in assumed_value_texts(self.assume, program):
             binder.assume(text, place)
         bound, touches = bind_accesses(binder)
@@ -340,12 +344,14 @@ class Hints:
             warps = -(-launch.threads_per_block // warp_size)
             unmasked = prod(launch.working_grid(effective_launch))
             share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
+            if executed.blocks == 1:  # it is the one that is simulated
+                share, idle = 1.0, 0.0
             disagreement = contradiction(graph, executed.work, warps, share, idle)
             if disagreement and not executed.corrections:
                 corrected = replace(
                     executed, corrections=(Assumption(f"{CORRECTED}: {disagreement}"),)
                 )
-                return self.bind(binary, launch, warp_size, corrected, rare)
+                return self.bind(binary, launch, warp_size, corrected, rare, least)
             if disagreement:
                 binder.assume(disagreement, stands_for=DISAGREEMENT)
         elif not rare:
@@ -426,9 +432,10 @@ class CompiledCode:
         warp_size: int,
         executed: Executed | None = None,
         rare: Rare = frozenset(),
+        least: bool = False,
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.binary(arch), launch, warp_size, executed, rare)
+        return self.hints.bind(self.binary(arch), launch, warp_size, executed, rare, least)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
@@ -449,9 +456,10 @@ class BuiltCode:
         warp_size: int,
         executed: Executed | None = None,
         rare: Rare = frozenset(),
+        least: bool = False,
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.built, launch, warp_size, executed, rare)
+        return self.hints.bind(self.built, launch, warp_size, executed, rare, least)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""

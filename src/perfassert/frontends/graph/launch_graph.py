@@ -37,6 +37,7 @@ from perfassert.kernel.program import (
     Program,
     ProgramBlock,
     ProgramInstruction,
+    ProgramLoop,
 )
 from perfassert.kernel.roles import Role
 from perfassert.source import Assumption
@@ -318,7 +319,7 @@ class _Walk:
             mask, guesses = self.mask(block.condition, mask, block.start)
         else:
             mask = self.narrow(block.condition, mask)
-        if not mask.any() or chosen == frozenset():
+        if not mask.any() or chosen == frozenset() or (guesses and self.binder.least):
             return []
         here = self.among(self.per_warp(mask), chosen)
         if here == frozenset():
@@ -342,6 +343,9 @@ class _Walk:
             if off:
                 items.append(GraphItem(instruction, off, active=False))
             if lanes is None and instruction.accesses and self.counts.of(index) is None:
+                if self.binder.least and on != frozenset():
+                    items.pop()
+                    continue
                 message = "a predicate depends on data: its access is taken to happen"
                 guess = self.binder.assume(message, instruction.span, "branch")
                 _rest(items[-1:], (guess,))
@@ -435,6 +439,19 @@ class _Walk:
             return None
         return self.counts.busiest_warps(block.start, block.loop, self.places.get(block.loop, 0.5))
 
+    def entering_warps(self, loop: ProgramLoop) -> BoolArray | None:
+        """The lanes of warps that enter a loop on a condition that depends on data, if the sample
+        tells."""
+        if all(self.holds(part) is not None for part in self.symbols.conjuncts(loop.entry)):
+            return None
+        start = self.program.blocks[loop.header].start
+        chosen = self.counts.busiest_warps(start, loop.parent, self.places.get(loop.parent, 0.5))
+        if chosen is None:
+            return None
+        lanes = np.zeros((self.warps, self.warp_size), np.bool_)
+        lanes[sorted(chosen)] = True
+        return lanes.reshape(-1)[: len(self.everyone)]
+
     def among(
         self, here: frozenset[int] | None, chosen: frozenset[int] | None
     ) -> frozenset[int] | None:
@@ -462,9 +479,11 @@ class _Walk:
         )
         if loop_range.weighted or each is not None:
             mask = self.narrow(loop.entry, mask)
+        elif (entering := self.entering_warps(loop)) is not None:
+            mask = self.narrow(loop.entry, mask) & entering
         else:
             mask, guesses = self.mask(loop.entry, mask, header.start)
-        if not mask.any():
+        if not mask.any() or (guesses and self.binder.least):
             return []
         guesses += loop_range.rests_on
         if each is not None and not loop_range.rests_on:

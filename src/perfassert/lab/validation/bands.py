@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import Vector, percentage_errors
-from perfassert.predictor.errors import RANKING, WITH_ERROR_BAND, PredictionKind
+from perfassert.predictor.errors import GUESSED, RANKING, WITH_ERROR_BAND, PredictionKind
 from perfassert.quantity import round_significant
 
 Mask = npt.NDArray[np.bool_]
@@ -25,9 +25,10 @@ _RIGHT = 0.9
 _STEPS = np.array([0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value, 90th percentile.
-# `way`: the kernel was described by hand, or compiled; `rows`: measured points; `fitted`: values of
-# the model have seen them, because too few others are there. `ranking`: two launches of one kernel
-# whose predicted times lie further apart are in the measured order in nine cases of ten.
+# `way`: the kernel was described by hand, compiled, or what it does is guessed; `rows`: measured
+# points; `fitted`: values of the model have seen them, because too few others are there. `ranking`:
+# two launches of one kernel whose predicted times lie further apart are in the measured order in
+# nine cases of ten.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
 """
 
@@ -45,7 +46,7 @@ class Band:
 
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
-    """The bands of some suites, in a fixed order; guesses are left out."""
+    """The bands of some suites, in a fixed order; guesses are a kind of their own."""
     unsorted = [band for validation in validations for band in _bands(validation)]
 
     def place(band: Band) -> tuple[int, str, str, str, str]:
@@ -81,19 +82,19 @@ def _bands(validation: Validation) -> Iterator[Band]:
         if result.spec.name not in WITH_ERROR_BAND or result.spec.name in _FACTS:
             continue
         errors = percentage_errors(result.measured, result.predicted)
-        for kind in dict.fromkeys(k for k in result.kinds if k is not None):
+        for kind in dict.fromkeys(k or GUESSED for k in result.kinds):
             mine, fitted = _points(result, kind)
             if mine.sum() < _LEAST:
                 continue
             error = round_significant(float(np.quantile(errors[mine], _PERCENTILE)), 2)
             yield Band(result.spec.name, kind, error, int(mine.sum()), suite, fitted)
-            if result.spec.name == "time":
+            if result.spec.name == "time" and kind != GUESSED:
                 yield from _ranking(result, kind, mine, suite, fitted)
 
 
 def _points(result: MetricResult, kind: PredictionKind) -> tuple[Mask, bool]:
     """Those of a kind that nothing was fitted on; if they are too few, all, which were."""
-    mine = np.array([k == kind for k in result.kinds])
+    mine = np.array([(k or GUESSED) == kind for k in result.kinds])
     unseen = mine & ~np.array(result.fitted)
     return (unseen, False) if unseen.sum() >= _LEAST else (mine, True)
 

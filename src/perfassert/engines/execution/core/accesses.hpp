@@ -12,6 +12,7 @@ class Accesses {
   Store store;
   std::vector<Touches> touches;
   Spots spots;
+  i64 recorded = 0;
 
   // Executes an operation; what its addresses are unknown by is returned.
   u32 perform(const Op& op, i64 place, i64 warps_per_block, const Row* rows, std::size_t count) {
@@ -63,6 +64,7 @@ class Accesses {
     for (Spot& spot : spots) {
       if (!spot.lanes) continue;
       to.add(spot.row->warp, spot.known, spot.address);
+      ++recorded;
       to.guessed += count_lanes(spot.lanes & ~spot.known);
     }
   }

@@ -12,7 +12,7 @@ constexpr std::size_t kStrip = 8;  // warps whose registers stay in the first-le
 
 // What the interpreter is given, and what it counts.
 struct Setting {
-  i64 warps, per_block, most_lanes, most_instructions;
+  i64 warps, per_block, most_lanes, most_instructions, most_accesses;
   const u32* threads;
   i64 *executed, *lanes;  // [warps, instructions + 1]: differences from one instruction to the next
   std::unordered_map<u32, i64> entries;
@@ -43,7 +43,7 @@ class Interpreter {
   // Until every warp has ended or the limits are reached; `poll` is called now and then.
   template <class Poll>
   void run(Poll poll) {
-    for (u64 runs = 1; spent_ < setting.most_lanes; ++runs) {
+    for (u64 runs = 1; spent_ < setting.most_lanes && accesses.recorded < setting.most_accesses; ++runs) {
       if (runs % 65536 == 0) poll();
       i64 stop = 0, place = warps.choose(numbers_, stop);
       if (place != kNowhere) run_from(place, stop);

@@ -17,6 +17,7 @@ Setting read_setting(Reader& in) {
   setting.per_block = in.next();
   setting.most_lanes = in.next();
   setting.most_instructions = in.next();
+  setting.most_accesses = in.next();
   setting.threads = in.address<const u32>();
   setting.executed = in.address<i64>();
   setting.lanes = in.address<i64>();
