@@ -58,7 +58,7 @@ DISAGREEMENT = "disagreement"
 CORRECTED = "a closed form differs from executed blocks, which are used instead"
 """With what the text of an assumption begins that says so."""
 """Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
-STAND_INS = ("address", "layout", "trip count", "branch", "opcode", "rate", DISAGREEMENT)
+STAND_INS = ("address", "layout", "sample", "trip count", "branch", "opcode", "rate", DISAGREEMENT)
 """What an assumption can stand in for, so that numbers resting on it are guesses."""
 
 
@@ -70,7 +70,8 @@ class Assumption:
         text: what is assumed.
         span: the access or line that made it necessary; None where there is none.
         stands_for: which unknown fact of the kernel the assumed value replaces: ``"address"``,
-            ``"layout"`` of a texture or tensor that is not described, ``"trip count"``,
+            ``"layout"`` of a texture or tensor that is not described, or of what is looked up in
+            constant memory, ``"sample"`` of a block that was executed in part, ``"trip count"``,
             ``"branch"``, ``"opcode"``, ``"rate"`` or ``"disagreement"``; else empty.
         share: fraction of the predicted instructions or bytes, whichever is more, that rests on it;
             0 until a launch is predicted.

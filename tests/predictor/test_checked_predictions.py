@@ -34,8 +34,8 @@ class Tampered(CompiledCode):
 
     change: object = None
 
-    def bind(self, launch, arch, warp_size, executed=None, rare=frozenset()):
-        bound, work = super().bind(launch, arch, warp_size, executed, rare)
+    def bind(self, launch, arch, warp_size, executed=None, rare=frozenset(), least=False):
+        bound, work = super().bind(launch, arch, warp_size, executed, rare, least)
         return (self.change(bound) if executed is None else bound), work
 
 

@@ -28,7 +28,7 @@ from perfassert.predictor.checked import find_differences
 from perfassert.predictor.rare_paths import rare_sides
 from perfassert.source import CORRECTED, Assumption
 
-_GUESSED = ("address", "layout", "trip count", "branch")
+_GUESSED = ("address", "layout", "sample", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = ExecutionLimits(lane_instructions=20_000_000, instructions=400_000)  # about a second
 _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or two

@@ -155,7 +155,7 @@ def _stood_in(
         text = f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}"
         if executed.cut:
             text += ", executed in part: later iterations are taken to be like the first"
-            return (binder.assume(text, span, "address"),)
+            return (binder.assume(text, span, "sample"),)
         binder.assume(text, span)
         return ()
     if access.field in binder.program.tables:
@@ -164,7 +164,7 @@ def _stood_in(
         return ()
     guess = binder.assume(
         f"the address of {access.field} {access.unresolved}; {_apart(binder, access.address)}",
-        span, "address",
+        span, "layout" if access.space == "constant" else "address",
     )  # fmt: skip
     return (guess,)
 

@@ -54,13 +54,14 @@ class LaunchReader:
     of buffers that were not read."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="perfassert-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._kernels: dict[object, CompiledKernel] = {}
         self.too_large: set[int] = set()
 
     def close(self) -> None:
         """What it wrote is gone."""
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def read(
         self,
@@ -92,6 +93,7 @@ class LaunchReader:
     ) -> CompiledKernel:
         key = (module.digest, code.mangled, tuple(constants.items()))
         if key not in self._kernels:
+            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="perfassert-")
             path = Path(self._folder.name, f"{module.digest}{module.suffix}")
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin

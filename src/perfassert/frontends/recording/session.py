@@ -100,28 +100,34 @@ class _Session:
 
     def run(self, environment: dict[str, str]) -> tuple[int, bool]:
         """Exit status, and whether the time was over."""
-        with self._listening():
-            try:
-                self._process = subprocess.Popen(
-                    self._request.command,
-                    env=environment,
-                    stdout=self._request.stdout,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                what = self._request.command[0]
-                raise RecordError(f"{what} cannot be started: {error.strerror}") from None
-            late = False
-            try:
-                self._process.wait(self._request.timeout)
-            except subprocess.TimeoutExpired:
-                late = True
-            finally:
-                self._stop()
-        self._reader.close()
+        try:
+            with self._listening():
+                status, late = self._run_program(environment)
+        finally:
+            self._reader.close()
         self.contents.left_out += len(self._reader.too_large)
         if self._errors:
             raise self._errors[0]
+        return status, late
+
+    def _run_program(self, environment: dict[str, str]) -> tuple[int, bool]:
+        try:
+            self._process = subprocess.Popen(
+                self._request.command,
+                env=environment,
+                stdout=self._request.stdout,
+                start_new_session=True,
+            )
+        except OSError as error:
+            what = self._request.command[0]
+            raise RecordError(f"{what} cannot be started: {error.strerror}") from None
+        late = False
+        try:
+            self._process.wait(self._request.timeout)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            self._stop()
         return self._process.returncode, late
 
     def _stop(self) -> None:
