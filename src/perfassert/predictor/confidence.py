@@ -2,7 +2,9 @@
 
 A stand-in for an address, a trip count, a branch or an opcode carries the instructions and the
 bytes that it decides. A prediction is a guess where stand-ins carry more than a twentieth of
-either, where executed warps contradict a closed form, or where atomics of unknown rate decide.
+either, where executed warps contradict a closed form, or where atomics of unknown rate decide; it
+is none where addresses and branches alone are assumed, and the least that they can be would change
+the time but little.
 """
 
 from __future__ import annotations
