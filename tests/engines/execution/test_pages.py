@@ -96,3 +96,19 @@ def test_what_does_not_fit_is_said():
     ):
         with pytest.raises(LaunchError, match=message):
             pa.Buffer(shape, "int32", data=rows, pages=np.array(pages))
+
+
+def test_addresses_beyond_every_buffer_are_no_reads(tmp_path):
+    path = tmp_path / "through.cu"
+    path.write_text("""
+extern "C" __global__ void through(const int* const* pointers, int* out)
+{
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    out[at] = *pointers[at];
+}
+""")
+    code = compiled(path, "through", "sm_80")
+    wild = np.full(32, 0x7F0000000000, np.uint64)
+    with watch_reads() as reads:
+        launched(code, (1,), (32,), [wild, np.zeros(32, np.int32)])
+    assert list(reads.pages) == ["arg0"]

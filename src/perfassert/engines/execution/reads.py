@@ -54,7 +54,7 @@ def note_reads(done: Execution, needed: frozenset[tuple[int, int]] | None) -> No
         wanted = needed is None or (touch.instruction, touch.part) in needed
         in_buffers = touch.memory.space in (Space.GLOBAL, Space.GENERIC)
         if wanted and in_buffers and operation.kind in _READS:
-            for number, pages in _pages_by_buffer(touch):
+            for number, pages in _pages_by_buffer(touch, len(done.regions)):
                 region = done.regions[number]
                 pages = pages - (pointer(number, region.offset) // PAGE_BYTES)
                 before = reads.pages.get(region.name)
@@ -62,8 +62,9 @@ def note_reads(done: Execution, needed: frozenset[tuple[int, int]] | None) -> No
                 reads.pages[region.name] = np.unique(both)
 
 
-def _pages_by_buffer(touch: Touch) -> Iterator[tuple[int, Pages]]:
-    """Number of a buffer, and the pages of addresses in it."""
+def _pages_by_buffer(touch: Touch, buffers: int) -> Iterator[tuple[int, Pages]]:
+    """Number of each of so many buffers, and the pages of addresses in it. Other addresses, such as
+    those that data made up, lie in no buffer."""
     found: list[Pages] = []
     for first in range(0, len(touch.warps), _ROWS):
         last_row = min(first + _ROWS, len(touch.warps))
@@ -72,5 +73,5 @@ def _pages_by_buffer(touch: Touch) -> Iterator[tuple[int, Pages]]:
             found.append(np.unique((addresses + np.uint64(last)) // np.uint64(PAGE_BYTES)))
     pages = np.unique(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
     owners = (pages >> (SPAN_BITS - PAGE_BYTES.bit_length() + 1)) - 1
-    for owner in np.unique(owners[owners >= 0]):
+    for owner in np.unique(owners[(owners >= 0) & (owners < buffers)]):
         yield int(owner), pages[owners == owner]
