@@ -65,6 +65,11 @@ def cases():
         (accesses(["a[z]"]), pa.Launch(64, (1, 1, 64))),
         (accesses(["a[8 * x]"], ["b[3 * x]"]), pa.Launch.cover(1 << 16, 256)),
         (accesses(["a[4098 * (x % 32) + x // 32]"]), pa.Launch.cover(1 << 10, 256)),
+        # Pieces of 64 bytes, of rows of four pages and of half a page of DRAM.
+        *(
+            (accesses(["a[x, y]"], shape=(4096, n)), pa.Launch.cover((4096, n), (32, 8)))
+            for n in (512, 64)
+        ),
         (
             pa.Kernel.from_accesses("stencil", halo, stencil, ["b[z, y, x]"], flops=5),
             pa.Launch.cover((256, 128, 64), (32, 8, 1)),

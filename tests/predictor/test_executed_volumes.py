@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import perfassert as pa
+from perfassert.engines.volume.activations import Window
 from perfassert.engines.volume.executed import executed_groups
 from perfassert.engines.volume.executed_waves import launch_waves
+from perfassert.engines.volume.launch_groups import group_launch
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.access import Direction
@@ -294,6 +296,25 @@ def test_sectors_of_waves_are_those_of_a_brute_force_count(predicted, name):
         if field in case.stores:
             expected = unique(case.stores[field], case.block, concurrent)
             assert counted.store == pytest.approx(expected, rel=WITHIN), (field, "store")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bytes_per_activation_are_those_of_a_brute_force_count(predicted, name):
+    case, launch, found = predicted(name)
+    groups = group_launch(found.kernel, launch, launch, found.device, found.occupancy)
+    page, least = found.device.dram_page_bytes, found.device.dram_request_bytes
+    window = Window(groups, 0, 8, kept=0)
+    for field, own in groups.executed.items():
+        numbers = own[0].sampled.run[slice(*window.executed_places(own[0].sampled))]
+        for direction, touched in ((Direction.LOAD, case.loads), (Direction.STORE, case.stores)):
+            if field not in touched:
+                continue
+            threads, addresses = touched[field]
+            inside = addresses[np.isin(threads // case.block, numbers)]
+            fill = 32 * len(np.unique(inside // 32)) / len(np.unique(inside // page))
+            expected = min(max(fill, least), page)
+            counted = window.bytes_per_activation(field, direction)
+            assert counted == pytest.approx(expected, rel=WITHIN), (field, direction)
 
 
 @pytest.mark.parametrize(

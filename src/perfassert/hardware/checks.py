@@ -68,6 +68,9 @@ def _check_order(values: Mapping[str, float], fail: Fail) -> None:
         ("dram_bandwidth", "l2_bandwidth"),
         ("sustained_clock_hz", "clock_hz"),
     ]
+    for key in ("dram_channels", "dram_page_bytes", "dram_queue_depth", "dram_request_bytes"):
+        if values["dram_activate"] and not values[key]:
+            fail(key, "is needed, as the file has dram_activate")
     for small, large in ordered:
         if values[small] > values[large]:
             fail(small, f"{values[small]:g} is larger than {large} = {values[large]:g}")

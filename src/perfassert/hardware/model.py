@@ -94,6 +94,11 @@ class Device:
         dram_latency_growth: by how much of ``dram_latency`` a load from a busy DRAM is slower.
         dram_latency_spread: by how much of ``dram_latency`` latencies of single lines lie about it.
         dram_granularity: bytes that a miss of the L2 loads.
+        dram_activate: seconds between two activations of rows in one channel of DRAM, in the long
+            run; 0: activations take no time.
+        dram_channels: independent channels of DRAM.
+        dram_page_bytes: bytes of the row that an activation opens.
+        dram_queue_depth, dram_request_bytes: requests that wait for each channel; bytes of one.
         tlb_page_bytes: page that one TLB entry covers.
         l1_latency, l2_latency, dram_latency: cycles of a load that hits there, DRAM being idle.
         shared_latency, constant_latency: cycles of a load from shared and from constant memory.
@@ -172,6 +177,11 @@ class Device:
     dram_latency_growth: float
     dram_latency_spread: float
     dram_granularity: int
+    dram_activate: float
+    dram_channels: int
+    dram_page_bytes: int
+    dram_queue_depth: int
+    dram_request_bytes: int
     tlb_page_bytes: int
     l1_latency: float
     l2_latency: float

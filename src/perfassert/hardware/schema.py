@@ -30,6 +30,8 @@ _SECONDS = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
 _count = ValueRule(_COUNT, integer=True)
 _bytes = ValueRule(_BYTES, integer=True)
 _bytes_or_none = ValueRule(_BYTES, integer=True, exclusive=False)
+_count_if_any = ValueRule(_COUNT, integer=True, exclusive=False, off=0)
+_bytes_if_any = ValueRule(_BYTES, integer=True, exclusive=False, off=0)
 _cycles = ValueRule(_CYCLES)
 _cycles_if_any = ValueRule(_CYCLES, exclusive=False, off=0.0)
 
@@ -74,6 +76,11 @@ VALUES: dict[str, ValueRule] = {
     "dram_latency_growth": ValueRule(_COUNT, exclusive=False),
     "dram_latency_spread": ValueRule(_COUNT, exclusive=False),
     "dram_granularity": _bytes,
+    "dram_activate": ValueRule(_SECONDS, exclusive=False, off=0.0),
+    "dram_channels": _count_if_any,
+    "dram_page_bytes": _bytes_if_any,
+    "dram_queue_depth": _count_if_any,
+    "dram_request_bytes": _bytes_if_any,
     "tlb_page_bytes": _bytes,
     "l1_latency": _cycles,
     "l2_latency": _cycles,

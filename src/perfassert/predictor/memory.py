@@ -89,7 +89,7 @@ class MemorySystem:
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
         self.served = self._serve_loads()
-        self.dram_seconds = dram_seconds(estimate.volumes, device, active)
+        self.dram_seconds = dram_seconds(estimate.volumes, device, active, estimate.per_activation)
         self.from_dram: dict[int, float] = {}
 
     def apply(

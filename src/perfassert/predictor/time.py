@@ -145,10 +145,13 @@ def least_seconds(model: Model) -> float:
 
 
 def _roofline(model: Model) -> Mapping[str, float]:
-    kernel, volumes = model.bound_launch.kernel, model.bound_launch.estimate.volumes
+    kernel, estimate = model.bound_launch.kernel, model.bound_launch.estimate
     own = kernel.arithmetic if isinstance(kernel, BoundKernel) else ""
     arithmetic = own or ARITHMETIC.get(kernel.dtype, "int32")
-    return roofline(kernel, model.launch, model.device, volumes, arithmetic, model.active)
+    return roofline(
+        kernel, model.launch, model.device, estimate.volumes, arithmetic, model.active,
+        estimate.per_activation,
+    )  # fmt: skip
 
 
 def _server(pipeline: str) -> str:

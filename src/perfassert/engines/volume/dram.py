@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from perfassert.engines.volume.activations import wave_activations
 from perfassert.engines.volume.footprint import field_runs
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.launch_groups import LaunchGroups
@@ -15,14 +17,18 @@ from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 
+_Key = TypeVar("_Key")
+
 
 @dataclass(frozen=True, slots=True)
 class Dram:
-    """Bytes by field and part, over the launch."""
+    """Bytes by field and part, over the launch; ``per_activation``: those that each activation of a
+    DRAM row moves, by field and direction, empty where the device file says nothing of them."""
 
     load: Mapping[str, Mapping[str, float]]
     store: Mapping[str, Mapping[str, float]]
     diagnostics: Mapping[str, float]
+    per_activation: Mapping[tuple[str, Direction], float]
 
 
 def dram_volumes(
@@ -48,16 +54,26 @@ def dram_volumes(
     load: dict[str, dict[str, float]] = {}
     store: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, float] = {}
+    bytes_moved: dict[tuple[str, Direction], float] = {}
+    activations: dict[tuple[str, Direction], float] = {}
     for wave in waves:
         layer_misses = _layer_misses(wave, groups.device)
         traffic = _WaveTraffic(groups, on_chip, wave, l1_miss, layer_misses)
+        moved: dict[tuple[str, Direction], float] = {}
         for name, field in wave.fields.items():
             if parts := traffic.load_parts(name, field):
                 _accumulate(load.setdefault(name, {}), parts, wave.weight)
+                moved[name, Direction.LOAD] = sum(parts.values())
             if parts := traffic.store_parts(name, field):
                 _accumulate(store.setdefault(name, {}), parts, wave.weight)
+                moved[name, Direction.STORE] = sum(parts.values())
+        _accumulate(bytes_moved, moved, wave.weight)
+        _accumulate(activations, wave_activations(groups, wave, moved), wave.weight)
         diagnostics = _wave_diagnostics(wave, layer_misses)
-    return Dram(load, store, diagnostics)
+    if activations:
+        diagnostics["dram_activations"] = sum(activations.values())
+    per_activation = {key: bytes_moved[key] / count for key, count in activations.items()}
+    return Dram(load, store, diagnostics, per_activation)
 
 
 def _wave_diagnostics(wave: Wave, layer_misses: tuple[float, float]) -> dict[str, float]:
@@ -157,7 +173,7 @@ def _new_reads(field: FieldWave, layer_misses: tuple[float, float]) -> dict[str,
     }
 
 
-def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: float) -> None:
+def _accumulate(into: dict[_Key, float], parts: Mapping[_Key, float], weight: float) -> None:
     for key, value in parts.items():
         into[key] = into.get(key, 0.0) + weight * value
 

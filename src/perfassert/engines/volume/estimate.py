@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perfassert.engines.volume.binding import space_groups
 from perfassert.engines.volume.contention import on_one_address
@@ -51,7 +51,8 @@ class VolumeEstimate:
     for whatever the L1 holds; ``together``: numbers of the accesses
     of each group, which differ by a constant; ``assumptions``: what of them was sampled;
     ``meeting``: atomic operations on the address of global memory that has most of them;
-    ``stack_miss``: the share of loads from local memory that leave the L1.
+    ``stack_miss``: the share of loads from local memory that leave the L1; ``per_activation``:
+    bytes that each activation of a DRAM row moves, by field and direction.
     """
 
     volumes: Volumes
@@ -63,6 +64,7 @@ class VolumeEstimate:
     assumptions: tuple[Assumption, ...] = ()
     meeting: float = 0.0
     stack_miss: float = 0.0
+    per_activation: Mapping[tuple[str, Direction], float] = field(default_factory=dict)
 
 
 def estimate_volumes(
@@ -128,6 +130,7 @@ def estimate_volumes(
         assumptions,
         meeting,
         spills.missed,
+        dram.per_activation,
     )
 
 

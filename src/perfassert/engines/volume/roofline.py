@@ -8,6 +8,7 @@ from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS
 from perfassert.hardware.entries import Scope
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
 from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volumes
@@ -23,10 +24,12 @@ def roofline(
     volumes: Volumes,
     arithmetic: str,
     active: int | None = None,
+    per_activation: Mapping[tuple[str, Direction], float] | None = None,
 ) -> Mapping[str, float]:
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 
-    All SMs are counted, as in the paper, but for DRAM, which ``active`` ones ask. L2
+    All SMs are counted, as in the paper, but for DRAM, which ``active`` ones ask;
+    ``per_activation``: as of :func:`dram_seconds`. L2
     serves loads and stores with one bandwidth; fetching instructions takes no time. ``compute``
     takes every two flops for one fused multiply-add of the operation class ``arithmetic``.
     """
@@ -35,23 +38,45 @@ def roofline(
     code = volumes.l2_load.fields.get(INSTRUCTIONS)
     l2 -= float(code.total) if code else 0.0
     return {
-        "dram": dram_seconds(volumes, device, active or device.compute_units),
+        "dram": dram_seconds(volumes, device, active or device.compute_units, per_activation or {}),
         "l2": l2 / device.l2_bandwidth,
         "l1": float(volumes.l1_cycles.total) / unit_cycles,
         "compute": kernel.flops * launch.threads / peak_flops(device, arithmetic),
     }
 
 
-def dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
-    """How long DRAM takes alone: reads and writes in turn are slower than either alone, fully so
-    from a tenth of the other on; ``active`` units ask for no more than their L2 ports carry."""
+def dram_seconds(
+    volumes: Volumes,
+    device: Device,
+    active: int,
+    per_activation: Mapping[tuple[str, Direction], float],
+) -> float:
+    """How long DRAM takes alone: for its bytes, or to activate the rows that they lie in.
+
+    Reads and writes in turn are slower than either alone, fully so from a tenth of the other on;
+    ``active`` units ask for no more than their L2 ports carry. ``per_activation``: bytes that each
+    activation moves, by field and direction.
+    """
     load, store = float(volumes.dram_load.total), float(volumes.dram_store.total)
     total = load + store
     if not total:
         return 0.0
     mixed = min(1.0, min(load, store) / total / _MIXED)
     bandwidth = device.dram_bandwidth * (1 + (1 - mixed) * (device.dram_alone_factor - 1))
-    return total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
+    moving = total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
+    return max(moving, _activation_seconds(volumes, device, per_activation))
+
+
+def _activation_seconds(
+    volumes: Volumes, device: Device, per_activation: Mapping[tuple[str, Direction], float]
+) -> float:
+    """How long all channels together take for the activations."""
+    count = 0.0
+    for (name, direction), each in per_activation.items():
+        volume = volumes.dram_load if direction is Direction.LOAD else volumes.dram_store
+        if name in volume.fields:
+            count += float(volume.fields[name].total) / each
+    return count * device.dram_activate / device.dram_channels if count else 0.0
 
 
 def peak_flops(device: Device, arithmetic: str) -> float:

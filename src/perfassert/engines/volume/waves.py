@@ -89,17 +89,24 @@ class FieldWave:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave of blocks; ``weight``: how many waves of the launch it represents.
+    """One wave of blocks, ``first`` in launch order; ``weight``: how many waves of the launch it
+    represents.
 
     ``layer_y``, ``layer_z``: bytes of the layers before it.
     """
 
     threads: int
     weight: float
+    first: int
     blocks: Sequence[BlockBox]
     fields: Mapping[str, FieldWave]
     layer_y: float
     layer_z: float
+
+    @property
+    def block_count(self) -> int:
+        """Blocks of the wave, those included that guards mask."""
+        return sum((x[1] - x[0]) * (y[1] - y[0]) * (z[1] - z[0]) for x, y, z in self.blocks)
 
     @property
     def footprint(self) -> float:
@@ -190,7 +197,7 @@ def _wave(groups: LaunchGroups, first: int) -> Wave:
     }
     layer_y = _layer_bytes(groups, (row, 1, 1)) if before_y and grid[1] > 1 else 0.0
     layer_z = _layer_bytes(groups, (row, grid[1], 1)) if before_z and grid[2] > 1 else 0.0
-    return Wave(threads_in(current, launch), 1.0, current, parts, layer_y, layer_z)
+    return Wave(threads_in(current, launch), 1.0, first, current, parts, layer_y, layer_z)
 
 
 def _layer_bytes(groups: LaunchGroups, box: tuple[int, int, int]) -> float:
