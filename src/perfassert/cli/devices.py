@@ -60,11 +60,11 @@ def _devices(options: argparse.Namespace) -> int:
 
 
 def _one_device(device: Device, as_json: bool) -> None:
-    from perfassert.hardware.schema import VALUES
+    from perfassert.hardware.schema import CHOICES, VALUES
     from perfassert.sensitivity.sensitivity import Sensitivity, assumed_keys, sensitivities
 
     rows = []
-    for key in VALUES:
+    for key in (*VALUES, *CHOICES):
         origin = device.provenance[f"values.{key}"]
         rows.append((key, getattr(device, key), origin.grade.value, origin.source, origin.note))
     if not as_json:  # what takes no time comes first
@@ -86,18 +86,21 @@ def _one_device(device: Device, as_json: bool) -> None:
 
 def _compare(one: Device, other: Device, as_json: bool) -> None:
     """What the two files say, number by number; of what is equal, only JSON tells."""
+    from perfassert.hardware.schema import CHOICES
     from perfassert.sensitivity.sensitivity import device_value
 
     pair = (one, other)
     keys = dict.fromkeys(key for d in pair for key in d.provenance if not key.startswith("curves."))
-    values = {
-        key: [device_value(d, key) if key in d.provenance else None for d in pair] for key in keys
+    words = {f"values.{key}": [getattr(d, key) for d in pair] for key in CHOICES}
+    values: dict[str, list[float | str | None]] = {
+        key: words.get(key) or [device_value(d, key) if key in d.provenance else None for d in pair]
+        for key in keys
     }
     if as_json:
         print(json.dumps({"devices": [d.name for d in pair], "values": values}))
         return
     rows = [
-        (key.removeprefix("values."), *map(_format_number, both), _ratio(*both),
+        (key.removeprefix("values."), *map(_format_value, both), _ratio(*both),
          *(d.provenance[key].grade.value if key in d.provenance else "" for d in pair))
         for key, both in values.items()
         if both[0] != both[1]
@@ -106,11 +109,13 @@ def _compare(one: Device, other: Device, as_json: bool) -> None:
     print(f"\n{len(keys) - len(rows)} of {len(keys)} numbers are equal")
 
 
-def _format_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+def _format_value(value: float | str | None) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float)) else value or ""
 
 
-def _ratio(one: float | None, other: float | None) -> str:
+def _ratio(one: float | str | None, other: float | str | None) -> str:
+    if isinstance(one, str) or isinstance(other, str):
+        return ""
     return f"{other / one:.3g}" if one and other else ""
 
 

@@ -52,19 +52,28 @@ def assemble_device(readers: tuple[DeviceFileReader, ...]) -> Device:
     operations = dict(_operations(tables, numbers))
     matrix = {name: float(numbers.value(f"matrix.{name}")) for name in tables.matrix}
     values: dict[str, Any] = {key: numbers.value(f"values.{key}") for key in schema.VALUES}
+    choices: dict[str, Any] = {key: choice.value for key, choice in tables.choices.items()}
     device = Device(
         name=tables.name,
         arch=tables.arch,
         aliases=tables.aliases,
         capacity_fits=tables.capacity_fits,
-        digest=_digest(tables, values, operations, matrix, curves),
+        digest=_digest(tables, values | choices, operations, matrix, curves),
         operations=operations,
         matrix=matrix,
         pipelines=tables.pipelines,
         curves=curves,
         references=numbers.references,
-        provenance={key: numbers.origin(key) for key in numbers.entries} | origins,
+        provenance={
+            **{key: numbers.origin(key) for key in numbers.entries},
+            **{
+                f"values.{key}": _inherited_origin(choice.origin, choice.device)
+                for key, choice in tables.choices.items()
+            },
+            **origins,
+        },
         **values,
+        **choices,
     )
     device.check(str(reader.path))
     return device
@@ -120,15 +129,19 @@ class _Numbers:
         if entry.origin is None:
             target = self.origin(f"values.{entry.value}")
             return replace(target, note=f"as {entry.value}")
-        if not entry.device:
-            return entry.origin
-        note = f"as {entry.device}" + (f": {entry.origin.note}" if entry.origin.note else "")
-        return replace(entry.origin, note=note)
+        return _inherited_origin(entry.origin, entry.device)
+
+
+def _inherited_origin(origin: Provenance, device: str) -> Provenance:
+    """With the device that the value was written for, if it is another one."""
+    if not device:
+        return origin
+    return replace(origin, note=f"as {device}" + (f": {origin.note}" if origin.note else ""))
 
 
 def _digest(
     tables: Tables,
-    values: Mapping[str, float],
+    values: Mapping[str, float | str],
     operations: Mapping[str, Operation],
     matrix: Mapping[str, float],
     curves: Mapping[str, CapacityCurve],
@@ -138,7 +151,7 @@ def _digest(
     content = {
         "name": tables.name,
         "arch": tables.arch,
-        "values": {key: float(value) for key, value in values.items()},
+        "values": {k: v if isinstance(v, str) else float(v) for k, v in values.items()},
         "pipelines": {key: scope.value for key, scope in tables.pipelines.items()},
         "operations": {
             k: [o.pipeline, o.issue, o.completion, *([o.variant] if o.variant else [])]

@@ -22,14 +22,14 @@ from perfassert.hardware.entries import (
     key_parts,
 )
 from perfassert.hardware.matrix import Derived, MatrixVariant, derive_variant, find_variant, nearest
-from perfassert.hardware.schema import VALUES
+from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.quantity import to_real
 
 _TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles")
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 _KINDS: dict[str, type] = {
-    "name": str, "arch": str, "capacity_fits": str, "aliases": tuple,
+    "name": str, "warp_scheduler": str, "arch": str, "capacity_fits": str, "aliases": tuple,
     "operations": Mapping, "matrix": Mapping, "pipelines": Mapping, "curves": Mapping,
 }  # fmt: skip
 """What :meth:`Device.replace` takes for what is no number."""
@@ -59,6 +59,8 @@ class Device:
         compute_units: SMs of the device.
         warp_size: lanes of a warp.
         schedulers_per_unit: warp schedulers of an SM.
+        warp_scheduler: which warp a scheduler prefers: ``"greedy-then-oldest"`` or
+            ``"loose-round-robin"``, as of :func:`simulate`.
         clock_hz: clock under load, at which the measured values hold.
         sustained_clock_hz: clock while matrix units are busy all the time; 0: no other.
         max_threads_per_block, max_block_z: largest block, and largest block in z.
@@ -140,6 +142,7 @@ class Device:
     compute_units: int
     warp_size: int
     schedulers_per_unit: int
+    warp_scheduler: str
     clock_hz: float
     sustained_clock_hz: float
     max_threads_per_block: int
@@ -334,6 +337,10 @@ class Device:
         Args:
             where: what the message names.
         """
+        for key, known in CHOICES.items():
+            if (word := getattr(self, key)) not in known:
+                choices = ", ".join(known)
+                raise DeviceFileError(f"{where}: {key}: must be one of: {choices}; not {word!r}")
         check_consistency(self.values(), self.operations, self.matrix, self.pipelines, where)
 
     def values(self) -> dict[str, float]:

@@ -35,10 +35,29 @@ class DeviceEntry:
 
     def inherit_from(self, device: str, lasting: bool) -> DeviceEntry:
         """For a file that extends ``device``'s; ``lasting``: documents hold for it, too."""
-        origin = self.origin
-        if origin is not None and not (lasting and origin.grade is Grade.DOCUMENTED):
-            origin = replace(origin, grade=Grade.ASSUMED)
+        origin = self.origin and _inherited(self.origin, lasting)
         return replace(self, origin=origin, device=self.device or device)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """A word of ``[values]``, with the same parts as a number."""
+
+    value: str
+    origin: Provenance
+    device: str = ""
+
+    def inherit_from(self, device: str, lasting: bool) -> DeviceChoice:
+        """For a file that extends ``device``'s."""
+        origin = _inherited(self.origin, lasting)
+        return replace(self, origin=origin, device=self.device or device)
+
+
+def _inherited(origin: Provenance, lasting: bool) -> Provenance:
+    """Of a value of another device; ``lasting``: documents hold for this one, too."""
+    if lasting and origin.grade is Grade.DOCUMENTED:
+        return origin
+    return replace(origin, grade=Grade.ASSUMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,7 @@ class Tables:
     aliases: tuple[str, ...]
     capacity_fits: str
     values: Mapping[str, DeviceEntry]
+    choices: Mapping[str, DeviceChoice]
     pipelines: Mapping[str, Scope]
     pipeline_of: Mapping[str, str]
     variant_of: Mapping[str, str]
@@ -74,6 +94,10 @@ class Tables:
             return entry.inherit_from(base.name, same and settled)
 
         values = {k: inherit(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
+        choices = {
+            key: choice.inherit_from(base.name, same and key in schema.ARCHITECTURE)
+            for key, choice in base.choices.items()
+        }
         own = {name for name, _ in self.costs}
         outdated = {name for name in base.pipeline_of if name not in own and self._has_rate(name)}
         costs = {k: inherit(e, True) for k, e in base.costs.items() if k[0] not in outdated}
@@ -84,6 +108,7 @@ class Tables:
             arch=arch,
             capacity_fits=self.capacity_fits or base.capacity_fits,
             values={**values, **self.values},
+            choices={**choices, **self.choices},
             pipelines={**base.pipelines, **self.pipelines},
             pipeline_of={**pipeline_of, **self.pipeline_of},
             variant_of={**base.variant_of, **self.variant_of},
@@ -125,6 +150,7 @@ class DeviceFileReader(TableReader):
             path=self.path,
             aliases=tuple(aliases),
             values=values,
+            choices=self.choices(),
             pipelines=pipelines,
             pipeline_of=pipeline_of,
             variant_of=variant_of,
@@ -151,7 +177,7 @@ class DeviceFileReader(TableReader):
 
     def values(self) -> dict[str, DeviceEntry]:
         table = self.top_level("values")
-        self.check_keys("values", table, schema.VALUES)
+        self.check_keys("values", table, (*schema.VALUES, *schema.CHOICES))
         rules = schema.VALUES.items()
         if not self.partial:
             for key, rule in rules:
@@ -165,6 +191,29 @@ class DeviceFileReader(TableReader):
         origin = Provenance("not in the device file", Grade.ASSUMED, "off")
         rules = schema.VALUES.items()
         return {k: DeviceEntry(r.off, origin, self.path) for k, r in rules if r.off is not None}
+
+    def choices(self) -> dict[str, DeviceChoice]:
+        """The words of ``[values]``."""
+        table = self.top_level("values")
+        off = Provenance("not in the device file", Grade.ASSUMED)
+        result = {}
+        for key, known in schema.CHOICES.items():
+            if key in table:
+                result[key] = self.choice(f"values.{key}", table[key], known)
+            elif not self.partial:
+                result[key] = DeviceChoice(known[0], off)
+        return result
+
+    def choice(self, key: str, item: Any, known: tuple[str, ...]) -> DeviceChoice:
+        if not isinstance(item, dict):
+            self.fail(key, "must be { value, source, grade }")
+        self.check_keys(key, item, schema.ENTRY)
+        if "unit" in item:
+            self.fail(f"{key}.unit", "is none; leave it out")
+        value = self.require(key, item, "value")
+        if value not in known:
+            self.fail(f"{key}.value", f"must be one of: {', '.join(known)}; not {value!r}")
+        return DeviceChoice(value, self.origin(key, item))
 
     def entry(self, key: str, item: Any, rule: schema.ValueRule) -> DeviceEntry:
         if isinstance(item, str):

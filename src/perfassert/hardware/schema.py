@@ -98,6 +98,10 @@ VALUES: dict[str, ValueRule] = {
     "instruction_fetch_bytes_per_cycle": ValueRule(_PER_CYCLE, exclusive=False, off=0.0),
 }
 
+CHOICES: dict[str, tuple[str, ...]] = {
+    "warp_scheduler": ("greedy-then-oldest", "loose-round-robin"),
+}
+"""Keys of ``[values]`` that are words: what they may say, first what a file without them means."""
 MATRIX_RATE = ValueRule({"madd/cycle": 1.0})
 """Of ``[matrix]``: dense multiply-adds per cycle and SM."""
 TOP_LEVEL = ("schema", "name", "extends", "arch", "aliases", "capacity_fits", "sources", "values",
@@ -113,6 +117,6 @@ ARCHITECTURE = frozenset(
     shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
     shared_banks shared_bank_bytes shared_atomic_cycles shared_latency constant_latency l1_bytes
     l1_line_bytes l1_bytes_per_cycle l1_tag_banks l1_tag_cycles l1_fill_cycles shared_access_cycles
-    l1_latency sector_bytes""".split()
+    l1_latency sector_bytes warp_scheduler""".split()
 )
 """Keys that the compute capability settles: what documents say of one device holds for all."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from perfassert.hardware.entries import Provenance
 from perfassert.hardware.model import Device
-from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, ValueRule
+from perfassert.hardware.schema import CHOICES, COSTS, MATRIX_RATE, VALUES, ValueRule
 from perfassert.toml.text import format_key, format_string, format_table, format_value
 
 
@@ -29,6 +29,8 @@ def _lines(device: Device) -> Iterator[str]:
     yield "\n[values]"
     for key, rule in VALUES.items():
         yield f"{key} = {_entry(device, f'values.{key}', getattr(device, key), rule, sources)}"
+    for key in CHOICES:
+        yield f"{key} = {_choice(device, key, sources)}"
     yield "\n[pipelines]"
     for pipeline, scope in device.pipelines.items():
         yield f"{format_key(pipeline)} = {format_string(scope.value)}"
@@ -67,10 +69,17 @@ def _entry(
     origin = device.provenance[key]
     reference = device.references.get(key)
     items = [("value", format_string(reference))] if reference else _number(number, rule)
+    return format_table([*items, *_origin(origin, sources)])
+
+
+def _choice(device: Device, key: str, sources: Mapping[str, str]) -> str:
+    word = ("value", format_string(getattr(device, key)))
+    return format_table([word, *_origin(device.provenance[f"values.{key}"], sources)])
+
+
+def _origin(origin: Provenance, sources: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     texts = {"source": sources[origin.source], "grade": origin.grade.value, "note": origin.note}
-    return format_table(
-        [*items, *((key, format_string(text)) for key, text in texts.items() if text)]
-    )
+    return ((key, format_string(text)) for key, text in texts.items() if text)
 
 
 def _number(number: float, rule: ValueRule) -> list[tuple[str, str]]:

@@ -165,7 +165,7 @@ def make_model(
             bound_launch.occupancy.resident_blocks,
             _latencies(latencies, graph, device),
             issue_order="in-order",
-            scheduler="greedy-then-oldest",
+            scheduler=device.warp_scheduler,
             schedulers=device.schedulers_per_unit,
             issue_width=None if by_hand else 1,  # the paper's graphs know no limit
             queues={QUEUE: device.memory_queue_depth},

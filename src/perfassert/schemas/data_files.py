@@ -29,11 +29,13 @@ from perfassert.schemas.parts import (
 )
 
 _GRADES = one_of(grade.value for grade in Grade)
+_ORIGIN = {"source": annotate(TEXT, "a key of [sources]"), "grade": _GRADES, "note": TEXT}
 
 
 def device_schema() -> Schema:
     """A device file; one that extends another may leave anything out but its name."""
     values = {key: at(_unit(rule)) for key, rule in devices.VALUES.items()}
+    values |= {key: _choice(known) for key, known in devices.CHOICES.items()}
     cycles = at(_unit(devices.ValueRule({"cycles": 1.0})))
     operation = {
         "pipeline": TEXT, "issue": cycles, "completion": cycles,
@@ -49,7 +51,7 @@ def device_schema() -> Schema:
         "sources": annotate(
             table_of(TEXT), "where numbers come from, by the words that entries use"
         ),
-        "values": closed_table(devices.VALUES, values),
+        "values": closed_table((*devices.VALUES, *devices.CHOICES), values),
         "pipelines": table_of(one_of(scope.value for scope in Scope)),
         "operations": table_of(closed_table(devices.OPERATION, operation)),
         "matrix": table_of(at(_unit(devices.MATRIX_RATE))),
@@ -72,14 +74,13 @@ def _unit(rule: devices.ValueRule) -> str:
 
 def _entry(rule: devices.ValueRule) -> Schema:
     known = [key for key, other in devices.VALUES.items() if other.units == rule.units]
-    entry = {
-        "value": either(NUMBER, one_of(known)),
-        "unit": one_of(rule.units),
-        "source": annotate(TEXT, "a key of [sources]"),
-        "grade": _GRADES,
-        "note": TEXT,
-    }
+    entry = {"value": either(NUMBER, one_of(known)), "unit": one_of(rule.units), **_ORIGIN}
     return either(one_of(known), closed_table(devices.ENTRY, entry, ("value", "source", "grade")))
+
+
+def _choice(known: tuple[str, ...]) -> Schema:
+    keys = tuple(key for key in devices.ENTRY if key != "unit")
+    return closed_table(keys, {"value": one_of(known), **_ORIGIN}, ("value", "source", "grade"))
 
 
 def suite() -> Schema:

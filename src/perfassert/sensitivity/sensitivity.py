@@ -9,7 +9,7 @@ from typing import Any
 from perfassert.errors import DeviceFileError, GraphError, LaunchError
 from perfassert.hardware.entries import Grade, key_parts
 from perfassert.hardware.model import Device
-from perfassert.hardware.schema import VALUES
+from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.predictor.predict import predict
 from perfassert.sensitivity.examples import EXAMPLES, Example, example
 
@@ -43,7 +43,8 @@ def sensitivities(device: Device, keys: Iterable[str]) -> tuple[Sensitivity, ...
 
 def assumed_keys(device: Device) -> tuple[str, ...]:
     """List the keys of numbers that are graded ``assumed`` and follow no other."""
-    numbers = (key for key in device.provenance if not key.startswith("curves."))
+    words = {f"values.{key}" for key in CHOICES}
+    numbers = (k for k in device.provenance if not k.startswith("curves.") and k not in words)
     grades = {key: device.provenance[key].grade for key in numbers}
     return tuple(
         key for key, grade in grades.items()

@@ -10,7 +10,7 @@ from pathlib import Path
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.load import device, devices, load_device
 from perfassert.hardware.model import Device
-from perfassert.hardware.schema import VALUES
+from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.lab.calibration.driver import CalibrationError, Properties
 from perfassert.lab.calibration.evaluate import Evaluation, MeasuredEntry, Missing
 from perfassert.lab.calibration.journal import write_atomic
@@ -79,6 +79,11 @@ def _lines(
             number = getattr(nearest, key) / scale
             entry = _value_or_nearest(f"values.{key}", unit, scale, number, nearest, findings)
             yield f"{key} = {entry}"
+    for key in CHOICES:
+        note = f"as {nearest.name}; not measured: no benchmark for it"
+        texts = {"source": "nearest", "grade": "assumed", "note": note}
+        word = {"value": getattr(nearest, key), **texts}
+        yield f"{key} = {format_table([(k, format_string(v)) for k, v in word.items()])}"
     yield "\n[pipelines]"
     for pipeline, scope in nearest.pipelines.items():
         yield f'{pipeline} = "{scope.value}"'
