@@ -317,6 +317,19 @@ def test_bytes_per_activation_are_those_of_a_brute_force_count(predicted, name):
             assert counted == pytest.approx(expected, rel=WITHIN), (field, direction)
 
 
+def test_window_of_a_loop_over_the_grid_is_that_of_the_blocks_that_are_started(predicted):
+    """Volumes are of a larger launch than the one whose blocks were executed."""
+    _, launch, found = predicted("histogram")
+    larger = pa.Launch(8 * launch.grid[0], launch.block, args=launch.args)
+    groups = group_launch(found.kernel, larger, launch, found.device, found.occupancy)
+    sampled = next(own[0].sampled for own in groups.executed.values())
+    first, last = Window(groups, 8 * launch.grid[0] - 16, 8 * launch.grid[0], 0).executed_places(
+        sampled
+    )
+    assert last - first == 2
+    assert last <= len(sampled.run)
+
+
 @pytest.mark.parametrize(
     ("less", "more", "volume", "field"),
     [

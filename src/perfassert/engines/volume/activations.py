@@ -119,21 +119,29 @@ class Window:
         runs = _executed_runs(groups, first, last, sector)
         if direction is Direction.LOAD:
             return page_fill(runs, device.dram_granularity, device.dram_page_bytes)
-        ends = (numbers[first] - self.kept, numbers[last - 1] + self.kept + 1)
+        kept = int(self.kept * self._executed_share(groups[0].sampled))
+        ends = (numbers[first] - kept, numbers[last - 1] + kept + 1)
         start, stop = map(int, np.searchsorted(numbers, ends))
         around = _executed_runs(groups, start, stop, sector)
         fill = page_fill(runs, sector, device.dram_page_bytes)
         return fill * _completed(runs, around, sector, line)
 
+    def _executed_share(self, sampled: Sampled) -> float:
+        """Started blocks for each block of the launch, where loops over the grid make it larger."""
+        return min(1.0, sampled.total / self.groups.launch.blocks)
+
     def executed_places(self, sampled: Sampled) -> tuple[int, int]:
         """Places among the executed blocks, the last left out: of the window itself where all were
         executed, else of as many in a row, or as many as there are."""
+        share = self._executed_share(sampled)
+        count = max(1, round((self.last - self.first) * share))
         if sampled.whole:
-            return self.first, self.last
+            first = min(int(self.first * share), sampled.total - count)
+            return first, first + count
         starts = np.flatnonzero(np.diff(sampled.run, prepend=-2) != 1)
         lengths = np.diff(starts, append=len(sampled.run))
         longest = int(lengths.argmax())
-        count = min(self.last - self.first, int(lengths[longest]))
+        count = min(count, int(lengths[longest]))
         first = int(starts[longest]) + (int(lengths[longest]) - count) // 2
         return first, first + count
 
