@@ -6,7 +6,7 @@ import pytest
 import perfassert as pa
 from perfassert.expect.metrics import metric, value_of
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.predictor.errors import bands_of_guess
+from perfassert.predictor.errors import GUESSED, PredictionKind, bands_of_guess, error_band
 
 CODE = """
 extern "C" __global__ void gather(const int* __restrict__ index, const float* __restrict__ in,
@@ -83,6 +83,12 @@ def test_the_bands_of_a_guess_are_those_of_guesses():
     wider = bands_of_guess(bands, apart=25.0)
     assert wider["time"].band == 25.0
     assert wider["registers"] == bands["registers"]
+    assert bands_of_guess(bands, apart=0.2)["time"].band == error_band("time", GUESSED).error > 0.5
+
+
+def test_unknown_errors_are_not_those_of_guesses():
+    never_measured = PredictionKind("sm_120", "drawn", "issue")
+    assert error_band("time", never_measured).band < error_band("time", GUESSED).band
 
 
 def test_loops_behind_a_condition_are_simulated_as_executed(predict):

@@ -115,7 +115,8 @@ def error_band(metric: str, kind: PredictionKind) -> ErrorBand:
         worst = max(own, key=lambda row: row.error)
         seen = ", to which it was fitted" if worst.fitted else ""
         return ErrorBand(worst.error, worst.error, worst.suite + seen)
-    widest = max((row.error for row in rows or tuple(_everything())), default=1.0)
+    others = (row for row in rows or tuple(_everything()) if row.kind != GUESSED)
+    widest = max((row.error for row in others), default=1.0)
     return ErrorBand(None, widest, "")
 
 
