@@ -29,15 +29,22 @@ def accesses(loads, stores=(), shape=(1 << 20,), **more):
     return pa.Kernel.from_accesses("k", fields, loads, stores, **more)
 
 
-ATOMICS = Path(__file__).parents[2] / "validation" / "kernels" / "atomics.cu"
+KERNELS = Path(__file__).parents[2] / "validation" / "kernels"
+NEED_COMPILED_CODE = {"shared_atomic_cycles", "shared_merged_passes"}
 
 
-def on_one_word():
-    """Atomics in shared memory, which only compiled code has; nothing without a compiler."""
+def in_shared_memory():
+    """Atomics, and loads of 16 bytes of which pairs of lanes want the same, which only compiled
+    code has; nothing without a compiler."""
     if find_spec("nvidia") is None or find_spec("nvidia.cu13") is None:
         return ()
-    kernel = pa.from_cuda(ATOMICS, "add_shared")
-    return ((kernel, pa.Launch(108, 1024, args={"addresses": 1})),)
+    atomics = pa.from_cuda(KERNELS / "atomics.cu", "add_shared")
+    product = pa.from_cuda(KERNELS / "matmul_ladder.cu", "matmul_vectors")
+    matrices = {name: pa.Buffer((1024, 1024)) for name in "abc"}
+    return (
+        (atomics, pa.Launch(108, 1024, args={"addresses": 1})),
+        (product, pa.Launch((8, 8), 256, args={**matrices, "n": 1024})),
+    )
 
 
 @cache
@@ -54,7 +61,7 @@ def cases():
         *((c.kernel, c.launch) for c in (example(name, 32) for name in EXAMPLES)),
         (copy, launch),
         chains("constant_load"),
-        *on_one_word(),
+        *in_shared_memory(),
         (copy, pa.Launch(1, 256)),  # one unit, whose port is the limit
         (accesses(["a[x]"], registers=255), pa.Launch.cover(1 << 20, 128)),
         (accesses(["a[x]"], registers=65), pa.Launch.cover(1 << 20, 256)),
@@ -117,7 +124,7 @@ def differences(devices, key):
 
 @pytest.mark.parametrize("key", [k for k in VALUES if k not in LEFT_OUT])
 def test_values(devices, key):
-    if key == "shared_atomic_cycles":
+    if key in NEED_COMPILED_CODE:
         pytest.importorskip("nvidia.cu13")
     assert any(parts - {"diagnostics"} for parts in differences(devices, key)), (
         f"{key} does nothing"

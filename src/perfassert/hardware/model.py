@@ -79,6 +79,8 @@ class Device:
         l1_tag_banks, l1_tag_cycles: banks of the tag stage; cycles of a bank for each line.
         l1_fill_cycles: cycles of the load-store unit for each sector that a load brings into the
             L1.
+        shared_merged_passes: passes of a load of 8 or 16 bytes from shared memory that are one
+            where pairs of lanes want the same; 1: none.
         shared_access_cycles: least cycles of an access to shared memory in the load-store unit.
         shared_atomic_cycles: cycles for each further lane whose atomic goes to the same bank.
         cluster_latency: cycles of a load from shared memory of another block of the cluster; 0 if
@@ -164,6 +166,7 @@ class Device:
     l1_tag_banks: int
     l1_tag_cycles: float
     l1_fill_cycles: float
+    shared_merged_passes: int
     shared_access_cycles: float
     shared_atomic_cycles: float
     cluster_latency: float

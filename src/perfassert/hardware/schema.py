@@ -60,6 +60,7 @@ VALUES: dict[str, ValueRule] = {
     "l1_tag_banks": _count,
     "l1_tag_cycles": ValueRule(_CYCLES, off=1.0),
     "l1_fill_cycles": _cycles_if_any,
+    "shared_merged_passes": ValueRule(_COUNT, integer=True, off=1),
     "shared_access_cycles": _cycles_if_any,
     "shared_atomic_cycles": _cycles_if_any,
     "cluster_latency": _cycles_if_any,
@@ -117,6 +118,6 @@ ARCHITECTURE = frozenset(
     shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
     shared_banks shared_bank_bytes shared_atomic_cycles shared_latency constant_latency l1_bytes
     l1_line_bytes l1_bytes_per_cycle l1_tag_banks l1_tag_cycles l1_fill_cycles shared_access_cycles
-    l1_latency sector_bytes warp_scheduler""".split()
+    l1_latency sector_bytes warp_scheduler shared_merged_passes""".split()
 )
 """Keys that the compute capability settles: what documents say of one device holds for all."""

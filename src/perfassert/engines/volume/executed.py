@@ -85,7 +85,8 @@ def executed_on_chip_cost(group: ExecutedGroup, passes: Passes, device: Device) 
     if rows is None:
         return WarpCost()
     scale = rows.every * sampled.total / len(sampled.spread)
-    waves = passes(rows.addresses, rows.lanes, group.item_bytes, group.serial, device)
+    loads = group.direction is Direction.LOAD
+    waves = passes(rows.addresses, rows.lanes, group.item_bytes, loads, group.serial, device)
     total = float(waves.sum()) * scale
     lit = float(rows.lanes.sum()) * scale
     return WarpCost(instructions=len(rows) * scale, wavefronts=total, cycles=total, lanes=lit)

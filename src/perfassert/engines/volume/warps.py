@@ -26,6 +26,7 @@ from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.representatives import Representative
 from perfassert.engines.volume.runs import distinct
 from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter, Name
@@ -87,9 +88,9 @@ def warp_cost(
     return total
 
 
-Passes = Callable[[IntArray, BoolArray, int, bool, Device], npt.NDArray[np.float64]]
-"""Per warp, from addresses and active lanes of shape (warps, lanes), bytes of an item, and whether
-the lanes of an atomic take turns."""
+Passes = Callable[[IntArray, BoolArray, int, bool, bool, Device], npt.NDArray[np.float64]]
+"""Per warp, from addresses and active lanes of shape (warps, lanes), bytes of an item, whether it
+loads, and whether the lanes of an atomic take turns."""
 
 
 def on_chip_cost(group: AccessGroup, passes: Passes, launch: Launch, device: Device) -> WarpCost:
@@ -101,7 +102,8 @@ def on_chip_cost(group: AccessGroup, passes: Passes, launch: Launch, device: Dev
     if not lanes.some.any():
         return WarpCost()
     addresses, active = lanes.addresses[lanes.some], lanes.active[lanes.some]
-    waves = passes(addresses, active, group.item_bytes, group.serial, device)
+    loads = group.direction is Direction.LOAD
+    waves = passes(addresses, active, group.item_bytes, loads, group.serial, device)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
     lit = float(active.sum()) * scale
@@ -300,10 +302,24 @@ def _fullest(bank: IntArray, counted: BoolArray, banks: int) -> IntArray:
 
 
 def shared_passes(
-    addresses: IntArray, active: BoolArray, item_bytes: int, serial: bool, device: Device
+    addresses: IntArray,
+    active: BoolArray,
+    item_bytes: int,
+    loads: bool,
+    serial: bool,
+    device: Device,
 ) -> npt.NDArray[np.float64]:
-    """Wavefronts of shared memory per warp; lanes of an atomic take turns, on one address, too."""
+    """Wavefronts of shared memory per warp; lanes of an atomic take turns, on one address, too.
+
+    Loads of 8 and 16 bytes pass in halves and quarters of a warp. Two of these are one pass if each
+    lane's neighbour, or each lane's next but one, wants the same or nothing.
+    """
     waves = wavefronts(addresses, active, item_bytes, device).astype(np.float64)
+    merged = device.shared_merged_passes
+    if loads and merged > 1 and item_bytes > device.shared_bank_bytes:
+        alike = _pairs_agree(addresses, active)
+        if alike.any():
+            waves[alike] = wavefronts(addresses[alike], active[alike], item_bytes, device, merged)
     if not serial or not device.shared_atomic_cycles:
         return waves
     bank = addresses // device.shared_bank_bytes % device.shared_banks
@@ -311,8 +327,24 @@ def shared_passes(
     return waves + device.shared_atomic_cycles * np.maximum(turns - waves, 0)
 
 
+def _pairs_agree(addresses: IntArray, active: BoolArray) -> BoolArray:
+    """Per warp: whether all lanes n and n ^ 1, or all lanes n and n ^ 2, are at one address."""
+    lanes = np.arange(addresses.shape[1])
+    agree = np.zeros(len(addresses), dtype=bool)
+    for distance in (1, 2):
+        other = lanes ^ distance
+        same = (addresses == addresses[:, other]) | ~(active & active[:, other])
+        agree |= same.all(axis=1)
+    return agree
+
+
 def constant_passes(
-    addresses: IntArray, active: BoolArray, item_bytes: int, serial: bool, device: Device
+    addresses: IntArray,
+    active: BoolArray,
+    item_bytes: int,
+    loads: bool,
+    serial: bool,
+    device: Device,
 ) -> npt.NDArray[np.float64]:
     """Distinct addresses per warp: each of them is looked up by itself, for all lanes that ask for
     it (CUDA C++ Programming Guide, Constant Memory)."""
@@ -323,11 +355,16 @@ def constant_passes(
     return passes
 
 
-def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int, device: Device) -> IntArray:
-    """Data-stage wavefronts per warp; ``addresses`` of shape (warps, lanes)."""
+def wavefronts(
+    addresses: IntArray, active: BoolArray, item_bytes: int, device: Device, merged: int = 1
+) -> IntArray:
+    """Data-stage wavefronts per warp; ``addresses`` of shape (warps, lanes).
+
+    A pass is of as many lanes as fill the banks, or of ``merged`` times as many.
+    """
     unit = max(item_bytes, device.shared_bank_bytes)
     banks = max(1, device.shared_banks * device.shared_bank_bytes // unit)
-    lanes = next(n for n in range(banks, 0, -1) if addresses.shape[1] % n == 0)
+    lanes = next(n for n in range(banks * merged, 0, -1) if addresses.shape[1] % n == 0)
     items, lit = (addresses // unit).reshape(-1, lanes), active.reshape(-1, lanes)
     if not lit.all():
         items = np.where(lit, items, np.take_along_axis(items, lit.argmax(axis=1)[:, None], axis=1))
