@@ -30,19 +30,23 @@ def accesses(loads, stores=(), shape=(1 << 20,), **more):
 
 
 KERNELS = Path(__file__).parents[2] / "validation" / "kernels"
-NEED_COMPILED_CODE = {"shared_atomic_cycles", "shared_merged_passes"}
+NEED_COMPILED_CODE = {
+    "shared_atomic_cycles", "shared_merged_passes", "l2_update_cycles", "l2_double_update_cycles",
+}  # fmt: skip
 
 
-def in_shared_memory():
+def of_compiled_code():
     """Atomics, and loads of 16 bytes of which pairs of lanes want the same, which only compiled
     code has; nothing without a compiler."""
     if find_spec("nvidia") is None or find_spec("nvidia.cu13") is None:
         return ()
     atomics = pa.from_cuda(KERNELS / "atomics.cu", "add_shared")
+    doubles = pa.from_cuda(KERNELS / "atomics.cu", "add_doubles")
     product = pa.from_cuda(KERNELS / "matmul_ladder.cu", "matmul_vectors")
     matrices = {name: pa.Buffer((1024, 1024)) for name in "abc"}
     return (
         (atomics, pa.Launch(108, 1024, args={"addresses": 1})),
+        (doubles, pa.Launch(108, 1024, args={"addresses": 1, "n": 108 << 10})),
         (product, pa.Launch((8, 8), 256, args={**matrices, "n": 1024})),
     )
 
@@ -61,7 +65,7 @@ def cases():
         *((c.kernel, c.launch) for c in (example(name, 32) for name in EXAMPLES)),
         (copy, launch),
         chains("constant_load"),
-        *in_shared_memory(),
+        *of_compiled_code(),
         (copy, pa.Launch(1, 256)),  # one unit, whose port is the limit
         (accesses(["a[x]"], registers=255), pa.Launch.cover(1 << 20, 128)),
         (accesses(["a[x]"], registers=65), pa.Launch.cover(1 << 20, 256)),

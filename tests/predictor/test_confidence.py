@@ -170,7 +170,7 @@ extern "C" __global__ void now_and_then(float* r, const float* v) {
 
 @pytest.mark.parametrize(
     ("kernel", "known"),
-    [("counted", True), ("floats", False), ("largest", False), ("drawn", False),
+    [("counted", True), ("floats", True), ("largest", False), ("drawn", False),
      ("neighbours", False), ("apart", False), ("now_and_then", True)],
 )  # fmt: skip
 def test_atomics_that_decide_are_a_guess_unless_their_rate_was_measured(kernel, known, tmp_path):

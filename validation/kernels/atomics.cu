@@ -7,6 +7,13 @@ extern "C" __global__ void add_global(unsigned* counts, int addresses, int n)
         atomicAdd(&counts[i % addresses], (unsigned)i);
 }
 
+extern "C" __global__ void add_doubles(double* sums, int addresses, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        atomicAdd(&sums[i % addresses], 0.5);
+}
+
 // 64 additions per thread in shared memory; the words lie side by side, in banks of their own.
 extern "C" __global__ void add_shared(unsigned* out, int addresses)
 {

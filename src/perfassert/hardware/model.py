@@ -25,7 +25,8 @@ from perfassert.hardware.matrix import Derived, MatrixVariant, derive_variant, f
 from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.quantity import to_real
 
-_TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles")
+_TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles", "l2_update_cycles",
+          "l2_double_update_cycles")  # fmt: skip
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 _KINDS: dict[str, type] = {
@@ -91,7 +92,12 @@ class Device:
         l2_bytes, l2_partitions: L2 of the device; partitions that may hold the same data.
         l2_bandwidth: from the L2 to all L1s, in bytes per second.
         l2_port_bytes_per_cycle: from the L2 to one SM.
-        l2_atomic_cycles: cycles of the L2 for each atomic of a thread on the same address.
+        l2_atomic_cycles: cycles of the L2 for each 32-bit integer addition of a thread on the same
+            address.
+        l2_update_cycles: the same of floating-point additions, increments and decrements; 0 if
+            unknown.
+        l2_double_update_cycles: of the whole L2 for each 64-bit floating-point addition of a
+            thread, whatever the addresses; 0 if unknown.
         dram_bandwidth: measured, reads and writes together, in bytes per second.
         dram_alone_factor: what reads or writes alone reach, in units of ``dram_bandwidth``.
         dram_knee: exponent of the soft maximum where DRAM takes over; large is sharp.
@@ -177,6 +183,8 @@ class Device:
     l2_bandwidth: float
     l2_port_bytes_per_cycle: float
     l2_atomic_cycles: float
+    l2_update_cycles: float
+    l2_double_update_cycles: float
     dram_bandwidth: float
     dram_alone_factor: float
     dram_knee: float

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
 from perfassert.kernel.executed import Touched
+from perfassert.kernel.machine import AtomicTurn
 from perfassert.kernel.names import Counter, Name
 from perfassert.source import Assumption, SourceSpan
 
@@ -21,7 +22,7 @@ class BoundAccess:
     ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
     ``touched``: where executed blocks went, which then counts instead of address and conditions;
     copies of one instruction have it in common. ``merged``: lanes of an atomic on one address are
-    one operation; ``counting``: it adds 32-bit integers and gives nothing back. ``instruction``:
+    one operation; ``turn``: how long an atomic keeps its address. ``instruction``:
     its number in the program. ``pieces``: of a bulk copy, into how many loops it is taken apart
     (0: none); ``reaches``: blocks whose shared memory it is written to.
     """
@@ -42,5 +43,5 @@ class BoundAccess:
     pieces: int = 0
     instruction: int = -1
     merged: bool = False
-    counting: bool = False
+    turn: AtomicTurn = AtomicTurn.UNKNOWN
     reaches: int = 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum, unique
+from enum import Enum, IntEnum, StrEnum, unique
 
 from perfassert.source import SourceSpan
 
@@ -124,6 +124,14 @@ class Combining(IntEnum):
     ADD, MIN, MAX, INCREMENT, DECREMENT, AND, OR, XOR, EXCHANGE, COMPARE_SWAP, FLOAT_ADD = range(11)
 
 
+class AtomicTurn(StrEnum):
+    """How long an atomic keeps one address of global memory: what measurements distinguish."""
+
+    ADDITION = "an integer addition"
+    UPDATE = "a floating-point addition"
+    UNKNOWN = ""
+
+
 class Space(IntEnum):
     """Where an address lies."""
 
@@ -138,7 +146,8 @@ class MemoryOperand:
     the low words count), then the data. ``signed``: narrow loads are sign-extended. ``bank`` of
     constants. ``combine``: of atomics, None for one that no executor knows; ``returned``: they give
     back what they read; ``merged``: lanes on one address are one operation, that counts them or
-    that one of them carries out.
+    that one of them carries out. ``turn``: of atomics in global memory, how long each keeps its
+    address.
     """
 
     space: Space
@@ -152,6 +161,7 @@ class MemoryOperand:
     asynchronous: bool = False
     returned: bool = True
     merged: bool = False
+    turn: AtomicTurn = AtomicTurn.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from perfassert.kernel.access import Direction
 from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.graph import loop_chain
+from perfassert.kernel.machine import AtomicTurn
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.roles import CountedWait, Role
@@ -26,9 +27,8 @@ class MemoryAccess:
     """What one instruction touches: ``address`` in bytes from the start of ``field``.
 
     ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty.
-    ``merged``: lanes of an atomic on one address are one operation, that counts them. ``counting``:
-    an atomic that adds 32-bit integers and gives nothing back. ``rests_on``: what was assumed about
-    the address.
+    ``merged``: lanes of an atomic on one address are one operation, that counts them. ``turn``: how
+    long an atomic keeps its address. ``rests_on``: what was assumed about the address.
     """
 
     field: str
@@ -40,7 +40,7 @@ class MemoryAccess:
     unresolved: str = ""
     text: str = ""
     merged: bool = False
-    counting: bool = False
+    turn: AtomicTurn = AtomicTurn.UNKNOWN
     rests_on: tuple[Assumption, ...] = ()
 
 

@@ -1,34 +1,92 @@
-"""Atomic operations on global memory that decide about the time: what nobody has measured of them.
+"""Atomic operations on global memory: the time that they take in the L2, and what nobody measured.
 
-Device files have one figure, the turns that 32-bit additions without a result take on one address.
-Floating point, 64 bits, results, exchanges and neighbours in a sector are slower by factors that no
-source tells, and what the L2 adds up in a second counts as traffic alone.
+On one address they take turns. Measurements distinguish 32-bit integer additions from
+floating-point additions, increments and decrements, none with a result; and on different addresses
+they know 64-bit floating-point additions. Other atomics (64-bit integers, pairs of halves, results,
+exchanges, compare-and-swap, other operations, neighbours in a sector) are assumed to take as long
+as a floating-point addition where they contend, and as long as their traffic where they do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from perfassert.engines.volume.contention import is_measured
 from perfassert.engines.volume.on_chip import AccessCost
+from perfassert.hardware.model import Device
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.machine import AtomicTurn
 from perfassert.predictor.model import Model
 from perfassert.source import Assumption
 
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
+_DOUBLE = 8  # bytes
+GUESSED_FROM = 0.05
+"""A larger share of instructions, bytes or turns on stand-ins makes a prediction a guess."""
+
+
+def atomic_cycles(model: Model) -> float:
+    """For which the L2 is busy with atomics: on the fullest address, or with all of one kind."""
+    return max(model.bound_launch.estimate.contention.cycles, _double_cycles(model))
+
+
+def _double_cycles(model: Model) -> float:
+    """Of 64-bit floating-point additions, on all addresses."""
+    kernel, each = model.bound_launch.kernel, model.device.l2_double_update_cycles
+    if not each or not isinstance(kernel, BoundKernel):
+        return 0.0
+    costs = model.bound_launch.estimate.accesses
+    per_block = sum(
+        kernel.graph.executions(node, model.warps) * costs[index].lanes
+        for node in kernel.graph.nodes
+        for index in node.touches
+        if index in costs and _has_double_rate(kernel.bound[index], model.device)
+    )
+    return each * per_block * model.bound_launch.working
+
+
+def _has_double_rate(access: BoundAccess, device: Device) -> bool:
+    double = access.bytes == _DOUBLE and access.turn is AtomicTurn.UPDATE
+    return bool(device.l2_double_update_cycles) and double and _is_atomic(access)
+
+
+def _fills_sectors(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
+    """Whether lanes lie side by side, as where the rate of doubles was measured."""
+    return cost is not None and cost.lanes * access.bytes >= cost.sectors * device.sector_bytes
 
 
 def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
-    """Atomics that carry the time at a rate that is a stand-in; whoever limits it, they do."""
-    atomic = [a for a in kernel.bound if _is_atomic(a)]
+    """Atomics that decide about the time at an assumed rate; whoever limits it, they do."""
+    device, costs = model.device, model.bound_launch.estimate.accesses
+    atomic = [
+        access
+        for index, access in enumerate(kernel.bound)
+        if _is_atomic(access)
+        and not (
+            _has_double_rate(access, device) and _fills_sectors(access, costs.get(index), device)
+        )
+    ]
     if limiter == "atomics":
-        for access in atomic:
-            if not (access.counting and _on_one(access)):
-                text = f"{_opcode(access)} counts as an integer addition on one address"
-                yield Assumption(text, access.span, "rate", 1.0)
+        yield from _unmeasured_turns(model, atomic)
     elif limiter in ("l2", "dram") and atomic and _atomic_share(model, kernel) > _MOSTLY:
         for access in atomic:
             text = f"{_opcode(access)} counts as its traffic alone"
+            yield Assumption(text, access.span, "rate", 1.0)
+
+
+def _unmeasured_turns(model: Model, atomic: Sequence[BoundAccess]) -> Iterator[Assumption]:
+    """Of a kind that was not measured, where those decide, or on more than one address of a warp,
+    as neighbours in a sector may wait for each other."""
+    device = model.device
+    contention = model.bound_launch.estimate.contention
+    decides = contention.unmeasured > GUESSED_FROM * atomic_cycles(model)
+    slower = AtomicTurn.UPDATE if device.l2_update_cycles else AtomicTurn.ADDITION
+    for access in atomic:
+        measured = is_measured(access.turn, device)
+        if not _on_one(access) if measured else decides:
+            counted = access.turn if access.turn is AtomicTurn.ADDITION else slower
+            text = f"{_opcode(access)} counts as {counted} on one address"
             yield Assumption(text, access.span, "rate", 1.0)
 
 

@@ -17,16 +17,13 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.predictor.atomics import global_sectors, unmeasured_atomics
+from perfassert.predictor.atomics import GUESSED_FROM, global_sectors, unmeasured_atomics
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
 from perfassert.source import DISAGREEMENT, Assumption
 
-GUESSED_FROM = 0.05
-"""A larger share of instructions or bytes on stand-ins makes a prediction a guess."""
 DECIDED_WITHIN = 0.15
 """Stand-ins that change the time by no more than this, from the usual to the least, do not."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Weight:

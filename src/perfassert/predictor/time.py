@@ -22,6 +22,7 @@ from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
+from perfassert.predictor.atomics import atomic_cycles
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.fetching import FETCH
 from perfassert.predictor.matrix_units import HANDED_OVER, MATRIX_QUEUE
@@ -307,9 +308,8 @@ def _limits(model: Model, alone: Mapping[str, float]) -> dict[str, float]:
         if name != "latency":
             limits[name] = max(limits.get(name, 0.0), cycles / clock_hz)
     limits["latency"] = model.bounds.path / clock_hz
-    turns = model.bound_launch.estimate.meeting * model.device.l2_atomic_cycles
-    if turns:
-        limits["atomics"] = turns / clock_hz
+    if cycles := atomic_cycles(model):
+        limits["atomics"] = cycles / clock_hz
     return limits
 
 

@@ -57,6 +57,7 @@ def _bound_groups(
         common = (
             access.field, access.direction, access.bytes, access.loops, bounds, access.conditions,
             access.atomic, access.merged, bool(access.pieces), access.instruction in strong,
+            access.turn,
         )  # fmt: skip
         own = known.get((common, access.address.terms))
         if own is None:
@@ -100,7 +101,7 @@ def _group(
         tuple(sorted(ranges.items(), key=str)),
         tuple(_split_all(c, split, block) for c in conditions),
         access.loops, tuple(number for _, number in numbers), access.atomic and not access.merged,
-        bool(access.pieces), access.instruction in strong,
+        bool(access.pieces), access.instruction in strong, access.turn,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfassert.engines.volume.binding import space_groups
-from perfassert.engines.volume.contention import on_one_address
+from perfassert.engines.volume.contention import NO_CONTENTION, Contention, find_contention
 from perfassert.engines.volume.dram import dram_volumes, duplicated_bytes
 from perfassert.engines.volume.executed import (
     executed_groups,
@@ -50,7 +50,7 @@ class VolumeEstimate:
     ``requested``: bytes that loads ask for, by field, and ``past_l1``: those that they ask the L2
     for whatever the L1 holds; ``together``: numbers of the accesses
     of each group, which differ by a constant; ``assumptions``: what of them was sampled;
-    ``meeting``: atomic operations on the address of global memory that has most of them;
+    ``contention``: of atomics on one address of global memory;
     ``stack_miss``: the share of loads from local memory that leave the L1; ``per_activation``:
     bytes that each activation of a DRAM row moves, by field and direction.
     """
@@ -62,7 +62,7 @@ class VolumeEstimate:
     past_l1: Mapping[str, float]
     together: tuple[tuple[int, ...], ...]
     assumptions: tuple[Assumption, ...] = ()
-    meeting: float = 0.0
+    contention: Contention = NO_CONTENTION
     stack_miss: float = 0.0
     per_activation: Mapping[tuple[str, Direction], float] = field(default_factory=dict)
 
@@ -117,9 +117,9 @@ def estimate_volumes(
     together = [g.members for own in groups.fields.values() for g in own]
     together += [g.members for own in groups.executed.values() for g in own]
     assumptions = tuple(Assumption(text) for f in on_chip.values() for text in f.notes)
-    meeting = on_one_address(groups)
-    if meeting:
-        diagnostics["atomics_on_one_address"] = meeting
+    contention = find_contention(groups)
+    if contention.operations:
+        diagnostics["atomics_on_one_address"] = contention.operations
     return VolumeEstimate(
         volumes,
         diagnostics,
@@ -128,7 +128,7 @@ def estimate_volumes(
         past_l1,
         tuple(together),
         assumptions,
-        meeting,
+        contention,
         spills.missed,
         dram.per_activation,
     )

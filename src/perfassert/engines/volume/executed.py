@@ -23,6 +23,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel, Description
 from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Sampled, Touched
+from perfassert.kernel.machine import AtomicTurn
 
 _CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 
@@ -30,7 +31,7 @@ _CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedGroup:
     """One memory instruction; ``members``: numbers of the accesses that are copies of it;
-    ``serial``, ``past_l1``: as of an :class:`AccessGroup`."""
+    ``serial``, ``past_l1``, ``turn``: as of an :class:`AccessGroup`."""
 
     field: str
     direction: Direction
@@ -40,6 +41,7 @@ class ExecutedGroup:
     members: tuple[int, ...]
     serial: bool = False
     past_l1: bool = False
+    turn: AtomicTurn = AtomicTurn.UNKNOWN
 
     @property
     def sampled(self) -> Sampled:
@@ -64,7 +66,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
             ExecutedGroup(
                 access.field, access.direction, access.bytes,
                 256 if field is None else field.alignment, access.touched, tuple(numbers),
-                access.atomic and not access.merged, access.instruction in strong,
+                access.atomic and not access.merged, access.instruction in strong, access.turn,
             )
         )  # fmt: skip
     return result

@@ -16,6 +16,7 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine, AffineCall, Forms, Quotient, Symbol
 from perfassert.kernel.expression import AXES, BLOCK
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import AtomicTurn
 from perfassert.kernel.names import Counter, Name
 
 IntArray = npt.NDArray[np.int64]
@@ -48,8 +49,9 @@ class AccessGroup:
     the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
     global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
     in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
-    of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address; ``bulk``:
-    copied past the L1; ``past_l1``: loads that ask the L2 whatever the L1 holds.
+    of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address, and
+    ``turn``: how long each does; ``bulk``: copied past the L1; ``past_l1``: loads that ask the L2
+    whatever the L1 holds.
     """
 
     field: str
@@ -66,6 +68,7 @@ class AccessGroup:
     serial: bool = False
     bulk: bool = False
     past_l1: bool = False
+    turn: AtomicTurn = AtomicTurn.UNKNOWN
 
     @cached_property
     def coefficients(self) -> dict[Name, int]:

@@ -320,10 +320,9 @@ class Describer:
             unresolved = unresolved or "the pointer is no parameter"
         atomic = kind is Kind.ATOMIC
         stores = kind is Kind.STORE or (atomic and not memory.returned)
-        counting = memory.combine is Combining.ADD and memory.bytes == 4 and not memory.returned
         return MemoryAccess(
             field, space, Direction.STORE if stores else Direction.LOAD, memory.bytes,
-            rest, atomic, unresolved, text, memory.merged, counting,
+            rest, atomic, unresolved, text, memory.merged, memory.turn,
         )  # fmt: skip
 
     def _of_others(self, address: Expression) -> Expression | None:

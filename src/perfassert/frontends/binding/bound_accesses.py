@@ -108,7 +108,7 @@ def _bind_access(
     return BoundAccess(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
-        instruction=instruction.index, merged=access.merged, counting=access.counting,
+        instruction=instruction.index, merged=access.merged, turn=access.turn,
     )  # fmt: skip
 
 

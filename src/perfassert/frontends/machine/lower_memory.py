@@ -10,7 +10,15 @@ from perfassert.frontends.machine.bulk_copies import copy_operands
 from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslated
 from perfassert.frontends.machine.matrix import descriptor_operands
 from perfassert.frontends.machine.sass import Instruction, Operand
-from perfassert.kernel.machine import Combining, Kind, MemoryOperand, Micro, Relation, Space
+from perfassert.kernel.machine import (
+    AtomicTurn,
+    Combining,
+    Kind,
+    MemoryOperand,
+    Micro,
+    Relation,
+    Space,
+)
 
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
 _SPACES = {"G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
@@ -134,6 +142,7 @@ def _atomic(i: LoweringStep) -> None:
         combine=combine if exact else None,
         combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
         returned=returned, merged=not {"POPC", "CAST"}.isdisjoint(i.modifiers),
+        turn=AtomicTurn.UNKNOWN if returned else _turn(i, combine, words),
     )  # fmt: skip
     if "CAST" in i.modifiers:
         old = tuple(i.registers.temporary() for _ in range(words))
@@ -156,6 +165,18 @@ def _combine(i: LoweringStep) -> tuple[Combining, bool]:
     if floats == {"F32"} and combine is Combining.ADD:
         return Combining.FLOAT_ADD, True
     return combine, not floats
+
+
+def _turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
+    """Of one that returns nothing. Increments take as long as floating-point additions."""
+    floats = _FLOATS.intersection(i.modifiers)
+    if combine in (Combining.ADD, Combining.FLOAT_ADD):
+        if floats:
+            return AtomicTurn.UPDATE if floats <= {"F32", "F64"} else AtomicTurn.UNKNOWN
+        return AtomicTurn.ADDITION if words == 1 else AtomicTurn.UNKNOWN
+    if combine in (Combining.INCREMENT, Combining.DECREMENT) and words == 1:
+        return AtomicTurn.UPDATE
+    return AtomicTurn.UNKNOWN
 
 
 def _copy(i: LoweringStep) -> None:
