@@ -65,13 +65,13 @@ def note_reads(done: Execution, needed: frozenset[tuple[int, int]] | None) -> No
 def _pages_by_buffer(touch: Touch, buffers: int) -> Iterator[tuple[int, Pages]]:
     """Number of each of so many buffers, and the pages of addresses in it. Other addresses, such as
     those that data made up, lie in no buffer."""
-    found: list[Pages] = []
+    parts: list[Pages] = []
     for first in range(0, len(touch.warps), _ROWS):
         last_row = min(first + _ROWS, len(touch.warps))
         addresses = touch.part_addresses(first, last_row)[touch.lanes[first:last_row]]
         for last in (0, max(touch.memory.bytes - 1, 0)):
-            found.append(np.unique((addresses + np.uint64(last)) // np.uint64(PAGE_BYTES)))
-    pages = np.unique(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+            parts.append(np.unique((addresses + np.uint64(last)) // np.uint64(PAGE_BYTES)))
+    pages = np.unique(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
     owners = (pages >> (SPAN_BITS - PAGE_BYTES.bit_length() + 1)) - 1
     for owner in np.unique(owners[(owners >= 0) & (owners < buffers)]):
         yield int(owner), pages[owners == owner]
