@@ -16,7 +16,7 @@
 
 #define LOAD(how)                                                                          \
     float y;                                                                               \
-    asm volatile("ld." how ".f32 %0, [%1];" : "=f"(y) : "l"(a + i));                       \
+    asm volatile("ld." how ".f32 %0, [%1];" : "=f"(y) : "l"(a + i + 32 * j));              \
     x += y
 
 #define COMPARE_AND_SWAP_LOOP(word)                                                        \
