@@ -35,7 +35,7 @@ class DeviceEntry:
 
     def inherit_from(self, device: str, lasting: bool) -> DeviceEntry:
         """For a file that extends ``device``'s; ``lasting``: documents hold for it, too."""
-        origin = self.origin and _inherited(self.origin, lasting)
+        origin = self.origin and _origin_of_heir(self.origin, lasting)
         return replace(self, origin=origin, device=self.device or device)
 
 
@@ -49,11 +49,11 @@ class DeviceChoice:
 
     def inherit_from(self, device: str, lasting: bool) -> DeviceChoice:
         """For a file that extends ``device``'s."""
-        origin = _inherited(self.origin, lasting)
+        origin = _origin_of_heir(self.origin, lasting)
         return replace(self, origin=origin, device=self.device or device)
 
 
-def _inherited(origin: Provenance, lasting: bool) -> Provenance:
+def _origin_of_heir(origin: Provenance, lasting: bool) -> Provenance:
     """Of a value of another device; ``lasting``: documents hold for this one, too."""
     if lasting and origin.grade is Grade.DOCUMENTED:
         return origin

@@ -24,7 +24,7 @@ from perfassert.system.confined import open_file
 
 Array = npt.NDArray[Any]
 FILES = (".npy", ".npz", ".mtx")
-_held: WeakValueDictionary[tuple[str, str, int, int, int], Array] = WeakValueDictionary()
+_in_use: WeakValueDictionary[tuple[str, str, int, int, int], Array] = WeakValueDictionary()
 _PARTS = ("rows", "columns", "values")
 _UNPACKED = 1 << 30  # bytes of one array of an archive
 _ROWS = 1 << 25  # of a matrix, whose pointers need memory whatever the file holds
@@ -46,8 +46,8 @@ def read_array(place: str) -> Array:
     try:
         state = os.stat(path)
         key = (path, part, state.st_ino, state.st_size, state.st_mtime_ns)
-        if (held := _held.get(key)) is not None:
-            return held
+        if (shared := _in_use.get(key)) is not None:
+            return shared
         array = reader(path, part)
     except _DAMAGED as error:
         why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
@@ -57,7 +57,7 @@ def read_array(place: str) -> Array:
         raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
     kept = array if array.base is None else array.copy()
     kept.flags.writeable = False
-    _held[key] = kept
+    _in_use[key] = kept
     return kept
 
 

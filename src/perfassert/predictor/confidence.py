@@ -25,6 +25,7 @@ from perfassert.source import DISAGREEMENT, Assumption
 DECIDED_WITHIN = 0.15
 """Stand-ins that change the time by no more than this, from the usual to the least, do not."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Weight:
     """What one node stands for: executed warp instructions, sectors that they ask for, cycles for

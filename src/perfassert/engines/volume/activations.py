@@ -106,7 +106,9 @@ class Window:
         fill = page_fill(runs, sector, device.dram_page_bytes)
         around = linear_range(launch.grid, self.first - self.kept, self.last + self.kept)
         near = clip_boxes(around, _sharing_lines(groups, boxes, launch, line))
-        return fill * _completed(runs, field_runs(groups, near, launch, sector), sector, line)
+        return fill * _growth_by_neighbours(
+            runs, field_runs(groups, near, launch, sector), sector, line
+        )
 
     def _of_executed(self, groups: Sequence[ExecutedGroup], direction: Direction) -> float:
         """The same of blocks that were executed, of which the window may be others."""
@@ -124,7 +126,7 @@ class Window:
         start, stop = map(int, np.searchsorted(numbers, ends))
         around = _executed_runs(groups, start, stop, sector)
         fill = page_fill(runs, sector, device.dram_page_bytes)
-        return fill * _completed(runs, around, sector, line)
+        return fill * _growth_by_neighbours(runs, around, sector, line)
 
     def _executed_share(self, sampled: Sampled) -> float:
         """Started blocks for each block of the launch, where loops over the grid make it larger."""
@@ -153,7 +155,7 @@ def _executed_runs(
     return merge_runs(starts, starts + granularity, 1)
 
 
-def _completed(written: Runs, around: Runs, sector: int, line: int) -> float:
+def _growth_by_neighbours(written: Runs, around: Runs, sector: int, line: int) -> float:
     """By how much the lines of ``written`` are fuller when they leave the L2, which writes back a
     line's sectors together: those that blocks ``around`` have written meanwhile, too."""
     lines = to_granules(written, line)

@@ -145,10 +145,10 @@ class RecordedArguments:
     def take_over(self, kept: Mapping[tuple[str, int], Pointer]) -> None:
         """What the same buffers held in a launch before; that of others is not known."""
         for place in list(self.pointers):
-            held = kept.get((place.name, place.pointer.size))
-            if held is not None and not place.pointer.alias and place.allocation.may_be_known:
+            content = kept.get((place.name, place.pointer.size))
+            if content is not None and not place.pointer.alias and place.allocation.may_be_known:
                 self.replace_pointer(
-                    place, replace(place.pointer, data=held.data, pages=held.pages)
+                    place, replace(place.pointer, data=content.data, pages=content.pages)
                 )
 
     def replace_pointer(self, place: PointerPlace, pointer: Pointer) -> None:

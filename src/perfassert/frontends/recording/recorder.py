@@ -94,10 +94,10 @@ class _Launched:
     def key(self, contents: Contents) -> object:
         """What distinguishes it from other launches, but for what its buffers hold."""
         plain = replace(self.event, module=0, arguments=b"")
-        held = tuple((n, contents.keep(v, "uint8")) for n, v in self.constants.items())
-        return self.module.digest, plain, _argument_key(self.arguments.values), held
+        constants = tuple((n, contents.keep(v, "uint8")) for n, v in self.constants.items())
+        return self.module.digest, plain, _argument_key(self.arguments.values), constants
 
-    def recorded(self, contents: Contents) -> Recorded:
+    def to_recorded(self, contents: Contents) -> Recorded:
         event = self.event
         constants = {n: contents.keep(v, "uint8") for n, v in self.constants.items()}
         return Recorded(
@@ -243,7 +243,7 @@ class Recorder:
             elif contents.wanted:
                 launched.arguments.take_over(self._series.kept.get(name, {}))
             key = self._series.start(alike, sample)
-            self._findings.launches[key] = launched.recorded(contents)
+            self._findings.launches[key] = launched.to_recorded(contents)
         if executor is None or read is None or not executes:
             return False
         return executor.run(name, read, self._connection)

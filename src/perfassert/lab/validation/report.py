@@ -89,8 +89,8 @@ def _confidence(metric: MetricResult) -> Iterator[str | Table]:
     header = (metric.spec.name, "n", "share", "median", "90th perc.", "worst", *near, "in band")
     yield table(header, rows)
     far = _factors(metric) > _FACTORS[-1]
-    said = f"{np.sum(guessed & far)} of them said to be guesses" if far.any() else "none"
-    yield f"{np.sum(far)} rows off by more than {_FACTORS[-1]:g}×, {said}"
+    announced = f"{np.sum(guessed & far)} of them said to be guesses" if far.any() else "none"
+    yield f"{np.sum(far)} rows off by more than {_FACTORS[-1]:g}×, {announced}"
 
 
 def _factors(metric: MetricResult) -> Vector:
