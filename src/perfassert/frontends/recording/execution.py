@@ -146,9 +146,9 @@ def known_pages(place: PointerPlace) -> Pages | None:
     if allocation.known:
         return None
     start = pointer.address - allocation.address - pointer.offset
-    found = [np.arange(*_page_range(span, start, allocation), dtype=np.int64)
+    ranges = [np.arange(*_page_range(span, start, allocation), dtype=np.int64)
              for span in allocation.written]  # fmt: skip
-    return np.unique(np.concatenate([*found, np.zeros(0, np.int64)])).astype(np.int64)
+    return np.unique(np.concatenate([*ranges, np.zeros(0, np.int64)])).astype(np.int64)
 
 
 def _page_range(span: tuple[int, int], start: int, allocation: Allocation) -> tuple[int, int]:
