@@ -164,7 +164,7 @@ def _stood_in(
         return ()
     guess = binder.assume(
         f"the address of {access.field} {access.unresolved}; {_apart(binder, access.address)}",
-        span, "layout" if access.space == "constant" else "address",
+        span, "layout" if access.space == "constant" or access.atomic else "address",
     )  # fmt: skip
     return (guess,)
 
