@@ -47,7 +47,8 @@ ROWS = [
     ({"grid": 2, "block": 128, "stride": 64}, "chase"),
     ({"n": 300, "block": 64}, "sum_rolled sum_unrolled"),
     ({"n": 1100, "addresses": 1}, "add_one_address"),
-    ({"n": 1100, "addresses": 48}, "add_addresses"),
+    ({"n": 1100, "addresses": 48}, "add_addresses add_doubles"),
+    ({"n": 96}, "add_swapped add_rows"),
     ({"grid": 2, "addresses": 1}, "add_one_shared"),
     ({"grid": 2, "addresses": 96}, "add_shared"),
 ]  # fmt: skip
