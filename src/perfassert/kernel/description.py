@@ -11,7 +11,7 @@ from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
-from perfassert.kernel.executed import SampleWork
+from perfassert.kernel.executed import Executed, SampleWork
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
@@ -352,9 +352,10 @@ class BoundKernel(Description):
     """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
     have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
     that the launch's work amounts to, where blocks differ (None: those with an unmasked thread);
-    ``standing``: the block of the grid that the graph is of; ``work``: how executed blocks differ,
-    where data decides what they do; ``arithmetic``: the operation class of most flops, where it is
-    not that of the dtype."""
+    ``standing``: the block of the grid that the graph is of; ``executed``: what a sample of blocks
+    found, where data decides what they do, and ``rare``: sides of jumps that are taken never to be
+    executed; ``arithmetic``: the operation class of most flops, where it is not that of the
+    dtype."""
 
     graph: InstructionGraph
     bound: tuple[BoundAccess, ...]
@@ -362,8 +363,14 @@ class BoundKernel(Description):
     code_bytes: int
     working: int | None = None
     standing: tuple[int, ...] = (0, 0, 0)
-    work: SampleWork | None = None
+    executed: Executed | None = None
+    rare: frozenset[tuple[int, bool]] = frozenset()
     arithmetic: str = ""
+
+    @property
+    def work(self) -> SampleWork | None:
+        """How executed blocks differ."""
+        return None if self.executed is None else self.executed.work
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:

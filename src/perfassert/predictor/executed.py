@@ -35,18 +35,10 @@ _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or t
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
-def bind_kernel(
-    kernel: Kernel, launch: Launch, device: Device, least: bool = False
-) -> tuple[Description, Launch]:
-    """The kernel for the launch; what it would have to guess is counted in executed blocks.
-
-    ``least``: of what is still assumed then, the least.
-    """
-    launch = kernel.spell_out(launch) if isinstance(kernel, CompiledKernel) else launch
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
-    if isinstance(code, PerLaunch):
-        code, launch = code.build_for(launch, device.arch, device.warp_size)
-    if not isinstance(code, (CompiledCode, BuiltCode)):
+def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
+    """The kernel for the launch; what it would have to guess is counted in executed blocks."""
+    code, launch = _code_for(kernel, launch, device)
+    if code is None:
         return kernel.bind(launch, device.arch, device.warp_size)
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)
     rare: Rare = frozenset()
@@ -68,7 +60,27 @@ def bind_kernel(
     executed_work = sample_blocks(code, described.program, launch, device, wave, middle)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     executed_work = replace(executed_work, corrections=corrections)
-    return code.bind(launch, device.arch, device.warp_size, executed_work, rare, least)
+    return code.bind(launch, device.arch, device.warp_size, executed_work, rare)
+
+
+def bind_least(
+    kernel: Kernel, launch: Launch, device: Device, bound: BoundKernel
+) -> tuple[Description, Launch]:
+    """As ``bound``, which was bound to the launch, with the least of what it assumes."""
+    code, launch = _code_for(kernel, launch, device)
+    assert code is not None
+    return code.bind(launch, device.arch, device.warp_size, bound.executed, bound.rare, least=True)
+
+
+def _code_for(kernel: Kernel, launch: Launch, device: Device) -> tuple[Code | None, Launch]:
+    """Code that can be executed, and the launch as it takes it; None: there is none."""
+    if not isinstance(kernel, CompiledKernel):
+        return None, launch
+    launch = kernel.spell_out(launch)
+    code = kernel.compiled
+    if isinstance(code, PerLaunch):
+        code, launch = code.build_for(launch, device.arch, device.warp_size)
+    return (code if isinstance(code, (CompiledCode, BuiltCode)) else None), launch
 
 
 def _guesses(described: BoundKernel) -> bool:

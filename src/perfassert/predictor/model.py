@@ -53,10 +53,9 @@ class BoundLaunch:
     effective_launch: Launch
 
 
-def bind_launch(kernel: Kernel, launch: Launch, device: Device, least: bool = False) -> BoundLaunch:
-    """Bind a kernel to a launch, and estimate what it moves; ``least``: of what is assumed, the
-    least."""
-    return estimate_bound_launch(*bind_kernel(kernel, launch, device, least), launch, device)
+def bind_launch(kernel: Kernel, launch: Launch, device: Device) -> BoundLaunch:
+    """Bind a kernel to a launch, and estimate what it moves."""
+    return estimate_bound_launch(*bind_kernel(kernel, launch, device), launch, device)
 
 
 def estimate_bound_launch(

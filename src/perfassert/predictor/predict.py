@@ -21,8 +21,9 @@ from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Predict
 from perfassert.prediction.seal import seal_prediction
 from perfassert.predictor.confidence import DECIDED_WITHIN, judge_confidence, may_be_bounded
 from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics
+from perfassert.predictor.executed import bind_least
 from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.model import Model, bind_launch
+from perfassert.predictor.model import Model, bind_launch, estimate_bound_launch
 from perfassert.predictor.time import (
     Time,
     launch_time,
@@ -121,7 +122,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     bands = error_bands(model, time.limiter)
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
     if confidence == "guessed":
-        apart = _apart(kernel, launch, target, time) if may_be_bounded(reasons) else 1.0
+        apart = _apart(model, kernel, launch, target, time) if may_be_bounded(reasons) else 1.0
         if apart <= DECIDED_WITHIN:
             confidence = "measured" if bands["time"].error is not None else "extrapolated"
         else:
@@ -169,10 +170,13 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     return seal_prediction(prediction)
 
 
-def _apart(kernel: Kernel, launch: Launch, target: Device, usual: Time) -> float:
+def _apart(model: Model, kernel: Kernel, launch: Launch, target: Device, usual: Time) -> float:
     """By which share the time changes if, of what data decides, the least is assumed."""
-    least = launch_time(loaded_model(bind_launch(kernel, launch, target, True), launch, target))
-    return abs(1 - least.seconds / usual.seconds)
+    bound = model.bound_launch.kernel
+    assert isinstance(bound, BoundKernel)
+    described = bind_least(kernel, launch, target, bound)
+    least = loaded_model(estimate_bound_launch(*described, launch, target), launch, target)
+    return abs(1 - launch_time(least).seconds / usual.seconds)
 
 
 def _diagnose(prediction: Prediction) -> Diagnosis:

@@ -375,7 +375,8 @@ class Hints:
             code_bytes=program.code_bytes,
             working=stands.working,
             standing=stands.block,
-            work=None if executed is None else executed.work,
+            executed=executed,
+            rare=rare,
             arithmetic=arithmetic,
         )
         return kernel, effective_launch
