@@ -91,15 +91,15 @@ class _Launched:
     def threads(self) -> int:
         return prod(self.event.grid) * prod(self.event.block)
 
-    def key(self, contents: Contents) -> object:
-        """What distinguishes it from other launches, but for what its buffers hold."""
+    def key(self, constants: dict[str, str]) -> object:
+        """What distinguishes it from other launches, but for what its buffers hold; ``constants``:
+        names of their contents."""
         plain = replace(self.event, module=0, arguments=b"")
-        constants = tuple((n, contents.keep(v, "uint8")) for n, v in self.constants.items())
-        return self.module.digest, plain, _argument_key(self.arguments.values), constants
+        arguments = _argument_key(self.arguments.values)
+        return self.module.digest, plain, arguments, tuple(constants.items())
 
-    def to_recorded(self, contents: Contents) -> Recorded:
+    def to_recorded(self, constants: dict[str, str]) -> Recorded:
         event = self.event
-        constants = {n: contents.keep(v, "uint8") for n, v in self.constants.items()}
         return Recorded(
             self.module, self.code, event.grid, event.block, event.cluster, event.shared_bytes,
             self.arguments.values, constants,
@@ -225,7 +225,8 @@ class Recorder:
         """Whether it was executed, too."""
         contents, executor = self._settings.contents, self._settings.executor
         name = launched.code.mangled
-        alike = launched.key(contents)
+        constants = {n: contents.keep(v, "uint8") for n, v in launched.constants.items()}
+        alike = launched.key(constants)
         latest = self._series.latest.get(alike)
         due = self._series.is_due(name, launched.threads)
         samples = self._settings.sampler is not None
@@ -243,7 +244,7 @@ class Recorder:
             elif contents.wanted:
                 launched.arguments.take_over(self._series.kept.get(name, {}))
             key = self._series.start(alike, sample)
-            self._findings.launches[key] = launched.to_recorded(contents)
+            self._findings.launches[key] = launched.to_recorded(constants)
         if executor is None or read is None or not executes:
             return False
         return executor.run(name, read, self._connection)
