@@ -45,7 +45,7 @@ def judge_confidence(
     """The confidence of a launch whose time has that band and limiter, and its stand-ins with the
     share that each carries, the heaviest first: ``"guessed"`` where together they carry too much,
     else ``"measured"`` where the error of the time is known."""
-    known = "measured" if band.error is not None else "extrapolated"
+    known = confidence_by_band(band)
     kernel = model.bound_launch.kernel
     if not isinstance(kernel, BoundKernel):
         return known, ()
@@ -59,6 +59,11 @@ def judge_confidence(
     guessed = guessed or any(a.stands_for == DISAGREEMENT for a in stand_ins)
     known = "guessed" if guessed else known
     return known, tuple(sorted((*rates, *weighted), key=lambda a: -a.share))
+
+
+def confidence_by_band(band: ErrorBand) -> str:
+    """Of a prediction that is no guess, by what is known of its time's error."""
+    return "measured" if band.error is not None else "extrapolated"
 
 
 def may_be_bounded(reasons: Sequence[Assumption]) -> bool:

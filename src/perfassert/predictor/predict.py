@@ -19,7 +19,12 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.prediction.seal import seal_prediction
-from perfassert.predictor.confidence import DECIDED_WITHIN, judge_confidence, may_be_bounded
+from perfassert.predictor.confidence import (
+    DECIDED_WITHIN,
+    confidence_by_band,
+    judge_confidence,
+    may_be_bounded,
+)
 from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics
 from perfassert.predictor.executed import bind_least
 from perfassert.predictor.measured_volumes import with_measured
@@ -124,7 +129,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     if confidence == "guessed":
         apart = _apart(model, kernel, launch, target, time) if may_be_bounded(reasons) else 1.0
         if apart <= DECIDED_WITHIN:
-            confidence = "measured" if bands["time"].error is not None else "extrapolated"
+            confidence = confidence_by_band(bands["time"])
         else:
             bands = bands_of_guess(bands, apart)
     prediction = Prediction(

@@ -37,7 +37,6 @@ from perfassert.kernel.program import (
     Program,
     ProgramBlock,
     ProgramInstruction,
-    ProgramLoop,
 )
 from perfassert.kernel.roles import Role
 from perfassert.source import Assumption
@@ -313,7 +312,7 @@ class _Walk:
         return items
 
     def block(self, block: ProgramBlock, mask: BoolArray) -> list[GraphItem]:
-        chosen = self.executing_warps(block.condition, block)
+        chosen = self.executing_warps(block.condition, block, block.loop)
         guesses: tuple[Assumption, ...] = ()
         if chosen is None:
             mask, guesses = self.mask(block.condition, mask, block.start)
@@ -433,23 +432,19 @@ class _Walk:
         guess = self.binder.assume(message, item.instruction.span, "branch")
         _rest([item], (guess,))
 
-    def executing_warps(self, condition: Expression, block: ProgramBlock) -> frozenset[int] | None:
-        """The warps that run a block whose condition depends on data, if the sample tells."""
+    def executing_warps(
+        self, condition: Expression, block: ProgramBlock, loop: int
+    ) -> frozenset[int] | None:
+        """The warps that come to a block in ``loop`` on a condition that depends on data, if the
+        sample tells."""
         if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
             return None
-        return self.counts.busiest_warps(block.start, block.loop, self.places.get(block.loop, 0.5))
+        return self.counts.busiest_warps(block.start, loop, self.places.get(loop, 0.5))
 
-    def entering_warps(self, loop: ProgramLoop) -> BoolArray | None:
-        """The lanes of warps that enter a loop on a condition that depends on data, if the sample
-        tells."""
-        if all(self.holds(part) is not None for part in self.symbols.conjuncts(loop.entry)):
-            return None
-        start = self.program.blocks[loop.header].start
-        chosen = self.counts.busiest_warps(start, loop.parent, self.places.get(loop.parent, 0.5))
-        if chosen is None:
-            return None
+    def lanes_of(self, warps: frozenset[int]) -> BoolArray:
+        """All of their lanes."""
         lanes = np.zeros((self.warps, self.warp_size), np.bool_)
-        lanes[sorted(chosen)] = True
+        lanes[sorted(warps)] = True
         return lanes.reshape(-1)[: len(self.everyone)]
 
     def among(
@@ -479,8 +474,8 @@ class _Walk:
         )
         if loop_range.weighted or each is not None:
             mask = self.narrow(loop.entry, mask)
-        elif (entering := self.entering_warps(loop)) is not None:
-            mask = self.narrow(loop.entry, mask) & entering
+        elif (entering := self.executing_warps(loop.entry, header, loop.parent)) is not None:
+            mask = self.narrow(loop.entry, mask) & self.lanes_of(entering)
         else:
             mask, guesses = self.mask(loop.entry, mask, header.start)
         if not mask.any() or (guesses and self.binder.least):
@@ -597,7 +592,8 @@ class _Walk:
             mean = self.counts.warps_of(block.start, index)
             length = block.stop - block.start
             whole += length * (self.warps if mean is None else mean)
-            if mean is not None and self.executing_warps(block.condition, block) is not None:
+            chosen = self.executing_warps(block.condition, block, index)
+            if mean is not None and chosen is not None:
                 parts.append((mean % 1, length * abs(mean - round(mean))))
         places = (np.arange(trips)[:, None] + 0.5) / trips
         return [places < part for part, lost in parts if lost > _NOTICED * whole]

@@ -108,8 +108,7 @@ class Executor:
     """Executes whole launches, so that later ones see their results.
 
     ``limit``: instructions of threads, of all launches together; one may take half of what is left.
-    ``failed``: kernels that were not
-    executed, and why; ``count``: launches that were.
+    ``failed``: kernels that were not executed, and why; ``count``: launches that were.
     """
 
     def __init__(self, runner: Runner, limit: int) -> None:

@@ -233,7 +233,7 @@ class Recorder:
         looks = contents.wanted and (due if samples else latest is None)
         executes = executor is not None and name not in executor.failed
         read = self._read(launched) if looks or executes else None
-        sample = self._sample(launched, read, due) if looks and read else None
+        sample = self._sample(read) if looks and read else None
         if latest is not None and self._series.goes_on(alike, sample):
             known = self._findings.launches[latest]
             self._findings.launches[latest] = replace(known, count=known.count + 1)
@@ -261,15 +261,14 @@ class Recorder:
                 self._settings.executor.failed.setdefault(launched.code.mangled, str(error))
             return None
 
-    def _sample(self, launched: _Launched, read: ReadLaunch, due: bool) -> Sample | None:
-        """Of the launch, or the latest of its kernel; None where nobody can tell."""
-        name, samples = launched.code.mangled, self._series.samples
-        if self._settings.sampler is not None and due:
-            try:
-                samples[name] = Sample(*self._settings.sampler(read.kernel, read.launch))
-            except PerfAssertError:
-                samples[name] = None
-        return samples.get(name)
+    def _sample(self, read: ReadLaunch) -> Sample | None:
+        """None where nobody can tell."""
+        if self._settings.sampler is None:
+            return None
+        try:
+            return Sample(*self._settings.sampler(read.kernel, read.launch))
+        except PerfAssertError:
+            return None
 
     def _constants_now(self, module: int) -> dict[str, bytes]:
         """What the program wrote into constants of a module."""

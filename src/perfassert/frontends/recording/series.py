@@ -29,12 +29,11 @@ class Sample:
 
 class LaunchSeries:
     """Of all processes of the program. ``latest``: by what does not distinguish launches but for
-    memory, under which key the latest of them is written down; ``samples``: the latest of each
-    kernel, None where it could not be made; ``kept``: what its buffers held then."""
+    memory, under which key the latest of them is written down; ``kept``: of each kernel, what its
+    buffers held when it was last looked at."""
 
     def __init__(self) -> None:
         self.latest: dict[object, int] = {}
-        self.samples: dict[str, Sample | None] = {}
         self.kept: dict[str, Mapping[tuple[str, int], Pointer]] = {}
         self._sampled: dict[object, Sample | None] = {}
         self._counts: Counter[str] = Counter()
