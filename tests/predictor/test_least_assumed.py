@@ -43,18 +43,20 @@ def predict(tmp_path_factory):
     path = tmp_path_factory.mktemp("least") / "least.cu"
     path.write_text(CODE)
 
-    def one(kernel, blocks=N // 256, **args):
+    def one(kernel, blocks=N // 256, volumes=None, **args):
+        launch = pa.Launch(blocks, 256, args)
         try:
-            return pa.predict(pa.from_cuda(path, kernel), pa.Launch(blocks, 256, args), "a100")
+            return pa.predict(pa.from_cuda(path, kernel), launch, "a100", volumes=volumes)
         except pa.ToolchainMissing as missing:
             pytest.skip(str(missing))
 
     return one
 
 
-def gather(predict, turns):
+def gather(predict, turns, volumes=None):
     arrays = {name: pa.Buffer(N) for name in ("in", "out")}
-    return predict("gather", index=pa.Buffer(N, "int32"), n=N, turns=turns, **arrays)
+    index = pa.Buffer(N, "int32")
+    return predict("gather", volumes=volumes, index=index, n=N, turns=turns, **arrays)
 
 
 def test_addresses_that_do_not_matter_make_no_guess(predict):
@@ -63,6 +65,12 @@ def test_addresses_that_do_not_matter_make_no_guess(predict):
     exposed = gather(predict, 0)
     assert exposed.confidence == "guessed"
     assert {a.stands_for for a in exposed.confidence_reasons} == {"address"}
+
+
+def test_measured_volumes_hold_for_the_least_too(predict):
+    """Where they decide about the time, addresses do not."""
+    measured = gather(predict, 0, volumes={"dram_load": 100 * 2**30})
+    assert measured.confidence != "guessed"
 
 
 def test_what_they_rest_on_is_said_all_the_same(predict):

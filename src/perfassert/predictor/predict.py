@@ -28,7 +28,7 @@ from perfassert.predictor.confidence import (
 from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics
 from perfassert.predictor.executed import bind_least
 from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.model import Model, bind_launch, estimate_bound_launch
+from perfassert.predictor.model import BoundLaunch, Model, bind_launch, estimate_bound_launch
 from perfassert.predictor.time import (
     Time,
     launch_time,
@@ -108,9 +108,9 @@ def _phenomenological(
     kernel: Kernel, launch: Launch, target: Device, volumes: Mapping[str, str | float]
 ) -> Prediction:
     """With measured volumes. It does not know its kernel: what is predicted again has others."""
-    warps = -(-launch.threads_per_block // target.warp_size)
-    bound_launch, notes = with_measured(bind_launch(kernel, launch, target), launch, warps, volumes)
-    prediction = _of(loaded_model(bound_launch, launch, target), kernel, launch, target)
+    bound_launch, notes = _with_volumes(bind_launch(kernel, launch, target), launch, volumes)
+    model = loaded_model(bound_launch, launch, target)
+    prediction = _of(model, kernel, launch, target, volumes)
     measured = replace(
         prediction,
         assumptions=(*prediction.assumptions, *notes),
@@ -120,14 +120,31 @@ def _phenomenological(
     return seal_prediction(measured)
 
 
-def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
+def _with_volumes(
+    bound_launch: BoundLaunch, launch: Launch, volumes: Mapping[str, str | float]
+) -> tuple[BoundLaunch, tuple[Assumption, ...]]:
+    warps = -(-launch.threads_per_block // bound_launch.device.warp_size)
+    return with_measured(bound_launch, launch, warps, volumes)
+
+
+def _of(
+    model: Model,
+    kernel: Kernel,
+    launch: Launch,
+    target: Device,
+    volumes: Mapping[str, str | float] = MappingProxyType({}),
+) -> Prediction:
+    """``volumes``: the measured ones that the model has."""
     bound_launch, time = model.bound_launch, launch_time(model)
     bound, occupancy, estimate = bound_launch.kernel, bound_launch.occupancy, bound_launch.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
     if confidence == "guessed":
-        apart = _apart(model, kernel, launch, target, time) if may_be_bounded(reasons) else 1.0
+        apart = 1.0
+        if may_be_bounded(reasons):
+            least = _least_model(model, kernel, launch, target, volumes)
+            apart = abs(1 - launch_time(least).seconds / time.seconds)
         if apart <= DECIDED_WITHIN:
             confidence = confidence_by_band(bands["time"])
         else:
@@ -175,13 +192,19 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     return seal_prediction(prediction)
 
 
-def _apart(model: Model, kernel: Kernel, launch: Launch, target: Device, usual: Time) -> float:
-    """By which share the time changes if, of what data decides, the least is assumed."""
+def _least_model(
+    model: Model,
+    kernel: Kernel,
+    launch: Launch,
+    target: Device,
+    volumes: Mapping[str, str | float],
+) -> Model:
+    """The same launch with the least of what is assumed where data decides."""
     bound = model.bound_launch.kernel
     assert isinstance(bound, BoundKernel)
     described = bind_least(kernel, launch, target, bound)
-    least = loaded_model(estimate_bound_launch(*described, launch, target), launch, target)
-    return abs(1 - launch_time(least).seconds / usual.seconds)
+    least = estimate_bound_launch(*described, launch, target)
+    return loaded_model(_with_volumes(least, launch, volumes)[0], launch, target)
 
 
 def _diagnose(prediction: Prediction) -> Diagnosis:
