@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import perfassert as pa
+from perfassert.errors import LaunchError
 from perfassert.kernel.array_files import read_array
+from perfassert.system.confined import FOLDER
 
 
 def test_a_file_in_use_is_read_once(tmp_path):
@@ -25,3 +27,15 @@ def test_an_array_of_the_user_is_copied():
     buffer = pa.Buffer(data=given)
     given[0] = 7
     assert buffer.data[0] == 0
+
+
+def test_what_is_in_use_is_not_read_from_outside(tmp_path, monkeypatch):
+    """Where files are confined to a folder, every question is confined."""
+    np.save(tmp_path / "x.npy", np.arange(4))
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    held = read_array(str(tmp_path / "x.npy"))
+    monkeypatch.setenv(FOLDER, str(inside))
+    with pytest.raises(LaunchError, match="lies outside of"):
+        read_array(str(tmp_path / "x.npy"))
+    assert len(held) == 4

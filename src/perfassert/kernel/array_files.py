@@ -44,7 +44,8 @@ def read_array(place: str) -> Array:
     if reader is None:
         raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
     try:
-        state = os.stat(path)
+        with open_file(path) as file:
+            state = os.fstat(file.fileno())
         key = (path, part, state.st_ino, state.st_size, state.st_mtime_ns)
         if (shared := _in_use.get(key)) is not None:
             return shared
