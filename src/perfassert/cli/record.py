@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,9 @@ from perfassert.errors import RecordError
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 
 if TYPE_CHECKING:
-    from perfassert.frontends.recording.execution import Bytes, Pages, Runner, Sampler
+    from perfassert.frontends.recording.execution import Runner, Sampler
     from perfassert.frontends.recording.session import Recording, Request
     from perfassert.hardware.model import Device
-    from perfassert.kernel.description import CompiledKernel
-    from perfassert.kernel.launch import Launch
 
 _STDERR = 2  # where the program's output goes that must not mix with JSON
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -115,26 +114,16 @@ def _request(options: argparse.Namespace) -> Request:
     )
 
 
-def _runner(device: Device) -> Runner:
+def _runner(gpu: Device) -> Runner:
     from perfassert.predictor.running import run
 
-    def one(
-        kernel: CompiledKernel, launch: Launch, limit: int
-    ) -> tuple[Mapping[str, Bytes], str, int]:
-        done = run(kernel, launch, device, limit)
-        return done.contents, done.failed, done.executed
-
-    return one
+    return partial(run, device=gpu)
 
 
-def _sampler(device: Device) -> Sampler:
+def _sampler(gpu: Device) -> Sampler:
     from perfassert.predictor.running import sample
 
-    def one(kernel: CompiledKernel, launch: Launch) -> tuple[Mapping[str, Pages], int]:
-        reads = sample(kernel, launch, device)
-        return reads.pages, reads.instructions
-
-    return one
+    return partial(sample, device=gpu)
 
 
 def size(text: str, option: str) -> int:

@@ -1,5 +1,7 @@
 """``--execute``: results of kernels that later launches and the host depend on are right."""
 
+from functools import partial
+
 import pytest
 
 from perfassert.hardware.load import device
@@ -88,18 +90,16 @@ int main() {
 """
 
 
-def runner(kernel, launch, limit):
-    done = run(kernel, launch, DEVICE, limit)
-    return done.contents, done.failed, done.executed
-
-
 @pytest.fixture
 def executed(build, recorded):
     """``executed(name, text)``: the recording of a program whose launches are executed."""
 
     def one(name, text, limit=LIMIT):
         return recorded(
-            build(name, text), contents_limit=1 << 20, runner=runner, execute_limit=limit
+            build(name, text),
+            contents_limit=1 << 20,
+            runner=partial(run, device=DEVICE),
+            execute_limit=limit,
         )
 
     return one

@@ -1,5 +1,7 @@
 """What is kept of buffers: the pages that a sample of the launch's blocks reads, executed there."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -51,14 +53,7 @@ int main() {
 """
 
 
-def sampler(kernel, launch):
-    reads = sample(kernel, launch, DEVICE)
-    return reads.pages, reads.instructions
-
-
-def runner(kernel, launch, limit):
-    done = run(kernel, launch, DEVICE, limit)
-    return done.contents, done.failed, done.executed
+SAMPLER, RUNNER = partial(sample, device=DEVICE), partial(run, device=DEVICE)
 
 
 @pytest.fixture
@@ -66,7 +61,7 @@ def written(build, recorded, tmp_path):
     """``written(name, text, contents_limit=…)``: the recording, and its launches as read back."""
 
     def one(name, text, **more):
-        recording = recorded(build(name, text), sampler=sampler, **more)
+        recording = recorded(build(name, text), sampler=SAMPLER, **more)
         made = files(recording, "made")
         for file, content in made.beside.items():
             (tmp_path / file).write_bytes(content)
@@ -106,7 +101,7 @@ def test_without_a_sampler_launches_that_look_alike_are_one(build, recorded):
 
 def test_the_limit_of_execution_is_common_to_all_launches(build, recorded):
     """Twenty launches of 64 × 128 threads, of about 100 instructions each while n is 10."""
-    more = {"runner": runner, "contents_limit": 1 << 20}
+    more = {"runner": RUNNER, "contents_limit": 1 << 20}
     few = recorded(build("waves.cu", WAVES), execute_limit=4_000_000, **more)
     assert 0 < few.executed < 20
     (why,) = few.not_executed.values()

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,43 @@ from perfassert.kernel.launch import Launch
 
 Bytes = npt.NDArray[np.uint8]
 Pages = npt.NDArray[np.int64]
-Runner = Callable[[CompiledKernel, Launch, int], "tuple[Mapping[str, Bytes], str, int]"]
-"""A launch, and how many instructions of threads it may take → what its buffers hold afterwards,
-why it was not executed, how many it took."""
-Sampler = Callable[[CompiledKernel, Launch], "tuple[Mapping[str, Pages], int]"]
-"""A launch → the pages of its buffers whose values a prediction asks for, and how many instructions
-of warps were executed to find them."""
 _MOST = 1 << 31  # bytes of a launch's buffers that are read, the smaller ones first
+
+
+class Ran(Protocol):
+    """Of a launch: what its buffers hold now whose content is known throughout, why it did not come
+    to its end, and how many instructions of threads were executed."""
+
+    @property
+    def contents(self) -> Mapping[str, Bytes]: ...
+
+    @property
+    def failed(self) -> str: ...
+
+    @property
+    def executed(self) -> int: ...
+
+
+class Runner(Protocol):
+    """Executes a launch, which may take so many instructions of threads."""
+
+    def __call__(
+        self, kernel: CompiledKernel, launch: Launch, *, lane_instructions: int
+    ) -> Ran: ...
+
+
+class Sample(Protocol):
+    """Of a launch: the pages of its buffers whose values a prediction asks for, and how many
+    instructions of warps were executed to find them."""
+
+    @property
+    def pages(self) -> Mapping[str, Pages]: ...
+
+    @property
+    def instructions(self) -> int: ...
+
+
+Sampler = Callable[[CompiledKernel, Launch], Sample]
 
 
 @dataclass(frozen=True)
@@ -118,17 +148,19 @@ class Executor:
 
     def run(self, name: str, read: ReadLaunch, connection: Connection) -> bool:
         """Whether the program's memory now holds what the launch left there."""
+        most = self._left // 2
         try:
-            after, failed, used = self._runner(read.kernel, read.launch, self._left // 2)
+            done = self._runner(read.kernel, read.launch, lane_instructions=most)
         except PerfAssertError as error:
-            after, failed, used = {}, str(error), 0
-        self._left = max(self._left - used, 0)
-        if failed:
-            self.failed[name] = failed
+            self.failed[name] = str(error)
+            return False
+        self._left = max(self._left - done.executed, 0)
+        if done.failed:
+            self.failed[name] = done.failed
             return False
         self.count += 1
         for root, place in read.roots.items():
-            _leave(place, read.contents.get(root), after.get(root), connection)
+            _leave(place, read.contents.get(root), done.contents.get(root), connection)
         return True
 
 

@@ -15,10 +15,11 @@ from perfassert.frontends.recording.execution import (
     Executor,
     LaunchReader,
     ReadLaunch,
+    Sample,
     Sampler,
 )
 from perfassert.frontends.recording.memory import DeviceMemory
-from perfassert.frontends.recording.series import LaunchSeries, Sample
+from perfassert.frontends.recording.series import LaunchSeries
 from perfassert.frontends.recording.wire import Connection, Fields, LaunchEvent, Message
 from perfassert.hardware.model import Device
 
@@ -266,7 +267,7 @@ class Recorder:
         if self._settings.sampler is None:
             return None
         try:
-            return Sample(*self._settings.sampler(read.kernel, read.launch))
+            return self._settings.sampler(read.kernel, read.launch)
         except PerfAssertError:
             return None
 

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from perfassert.frontends.recording.arguments import Pointer
-from perfassert.frontends.recording.execution import Pages
+from perfassert.frontends.recording.execution import Sample
 
 _ALIKE = 0.05  # of the instructions of a sample: launches that differ by more are two
 _LARGER = 1.1  # times the threads of any launch before: then it is looked at
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Of a launch the pages of its buffers whose values decide what it does, and the instructions
-    of warps that executing the sample took."""
-
-    pages: Mapping[str, Pages]
-    instructions: int
-
-    def is_like(self, other: Sample) -> bool:
-        """Whether they do about the same."""
-        most = max(self.instructions, other.instructions)
-        return abs(self.instructions - other.instructions) <= _ALIKE * most
 
 
 class LaunchSeries:
@@ -59,7 +44,10 @@ class LaunchSeries:
     def goes_on(self, alike: object, sample: Sample | None) -> bool:
         """Whether a launch does about what the latest one of its kind did."""
         before = self._sampled.get(alike)
-        return sample is None or before is None or sample.is_like(before)
+        if sample is None or before is None:
+            return True
+        counts = (before.instructions, sample.instructions)
+        return max(counts) - min(counts) <= _ALIKE * max(counts)
 
     def start(self, alike: object, sample: Sample | None) -> int:
         """The key of a launch that is the first of its kind, or does something else."""
