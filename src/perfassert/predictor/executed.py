@@ -66,9 +66,11 @@ def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Descrip
 def bind_least(
     kernel: Kernel, launch: Launch, device: Device, bound: BoundKernel
 ) -> tuple[Description, Launch]:
-    """As ``bound``, which was bound to the launch, with the least of what it assumes."""
+    """As ``bound``, which was bound to the launch, with the least of what it assumes; code that
+    cannot be bound anew assumes what it did."""
     code, launch = _code_for(kernel, launch, device)
-    assert code is not None
+    if code is None:
+        return kernel.bind(launch, device.arch, device.warp_size)
     return code.bind(launch, device.arch, device.warp_size, bound.executed, bound.rare, least=True)
 
 
