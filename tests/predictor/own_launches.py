@@ -31,7 +31,7 @@ ROWS = [
     ({"n": 64},
      "matmul_naive matmul_tiled matmul_wmma convolve_global convolve_shared "
      "convolve_registers"),
-    ({"n": 128}, "matmul_registers matmul_wmma_shared"),
+    ({"n": 128}, "matmul_registers matmul_wmma_shared xgemm"),
     ({"n": 32}, "matmul_half"),
     ({"rows": 256, "columns": 64}, "matvec_thread"),
     ({"rows": 16, "columns": 128}, "matvec_warp"),

@@ -76,7 +76,8 @@ class Device:
         shared_banks, shared_bank_bytes: banks of shared memory and of the L1's data; their width.
         l1_bytes: L1 of an SM, shared memory included where they share a store.
         l1_line_bytes: line, the granularity of allocation and of tags.
-        l1_bytes_per_cycle: width of the L1 pipe for scalar loads.
+        l1_bytes_per_cycle: width of the L1 pipe.
+        l1_access_cycles: least cycles of an access in the L1 pipe, however few its bytes.
         l1_tag_banks, l1_tag_cycles: banks of the tag stage; cycles of a bank for each line.
         l1_fill_cycles: cycles of the load-store unit for each sector that a load brings into the
             L1.
@@ -169,6 +170,7 @@ class Device:
     l1_bytes: int
     l1_line_bytes: int
     l1_bytes_per_cycle: int
+    l1_access_cycles: float
     l1_tag_banks: int
     l1_tag_cycles: float
     l1_fill_cycles: float

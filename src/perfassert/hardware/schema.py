@@ -57,6 +57,7 @@ VALUES: dict[str, ValueRule] = {
     "l1_bytes": _bytes,
     "l1_line_bytes": _bytes,
     "l1_bytes_per_cycle": ValueRule(_PER_CYCLE, integer=True),
+    "l1_access_cycles": _cycles_if_any,
     "l1_tag_banks": _count,
     "l1_tag_cycles": ValueRule(_CYCLES, off=1.0),
     "l1_fill_cycles": _cycles_if_any,
@@ -120,6 +121,7 @@ ARCHITECTURE = frozenset(
     shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
     shared_banks shared_bank_bytes shared_atomic_cycles shared_latency constant_latency l1_bytes
     l1_line_bytes l1_bytes_per_cycle l1_tag_banks l1_tag_cycles l1_fill_cycles shared_access_cycles
-    l1_latency sector_bytes warp_scheduler shared_merged_passes""".split()
+    l1_latency sector_bytes warp_scheduler shared_merged_passes
+    l1_access_cycles""".split()
 )
 """Keys that the compute capability settles: what documents say of one device holds for all."""

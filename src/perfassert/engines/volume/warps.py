@@ -8,7 +8,7 @@ Rules, fitted to hardware counters of 144 access patterns on A100
   lane takes as many wavefronts as its fullest bank has distinct items;
 * *tag stage*: a few banks, the bank of a line being the XOR of the digits of its number (of 2 bits
   for four banks); as many cycles as the fullest bank has distinct lines;
-* *width*: bytes requested over the pipe's width.
+* *width*: bytes requested over the pipe's width, at least the pipe's cycles for one access.
 
 The paper's rule that addresses more than 1024 B apart do not pair is the tag stage's hash.
 """
@@ -225,7 +225,7 @@ def _cost_of_blocks(
     kept = addresses.shape[1]
     flat = (addresses.reshape(-1, lanes), active.reshape(-1, lanes))
     data = wavefronts(*flat, group.item_bytes, device).reshape(blocks, kept, 1)
-    width = active.sum(axis=2, keepdims=True) * group.item_bytes / device.l1_bytes_per_cycle
+    width = pipe_cycles(active, group.item_bytes, device)[:, :, None]
     rows = np.sort((addresses[:, :, None] + offsets[:, None]).reshape(-1, lanes), axis=1)
     sectors = _distinct(rows // device.sector_bytes)
     shifts = _base_shifts(group.alignment, kept * len(offsets))
@@ -247,6 +247,14 @@ def _cost_of_blocks(
     )
 
 
+def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArray[np.float64]:
+    """Cycles of the width limit per warp; arrays have the lanes along their last axis."""
+    requested = active.sum(axis=-1) * item_bytes
+    least = device.l1_access_cycles * (requested > 0)
+    cycles: npt.NDArray[np.float64] = np.maximum(requested / device.l1_bytes_per_cycle, least)
+    return cycles
+
+
 def rows_cost(
     addresses: IntArray, active: BoolArray, item_bytes: int, alignment: int, device: Device
 ) -> WarpCost:
@@ -258,7 +266,7 @@ def rows_cost(
     first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
     filled = np.where(active, addresses, first)
     data = wavefronts(filled, active, item_bytes, device)
-    width = active.sum(axis=1) * item_bytes / device.l1_bytes_per_cycle
+    width = pipe_cycles(active, item_bytes, device)
     ordered = np.sort(filled, axis=1)
     shifts = _base_shifts(alignment, len(ordered[kept]))
     tags = tag_cycles(ordered[kept], shifts, device) * device.l1_tag_cycles
