@@ -62,9 +62,7 @@
 #define COLUMNS_FIRST \
     (PIXELS > 16 && PIXELS <= 21 && block_size_x >= FILTER && block_size_y < FILTER)
 #endif
-#ifndef UNROLL
 #define UNROLL (PIXELS > 21 ? 3 : FILTER)
-#endif
 
 __constant__ float weights[FILTER * FILTER];
 
