@@ -8,11 +8,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class ErrorBand:
     """Relative errors. ``error``: the 90th percentile on ``suite``, 0 for a fact, None where that
-    kind of kernel was never measured; ``band``: what verdicts and ties count with."""
+    kind of kernel was never measured; ``band``: what verdicts and ties count with; ``outside``: in
+    what the kernel lies beyond those of its kind that were measured."""
 
     error: float | None
     band: float
     suite: str = ""
+    outside: str = ""
 
     @property
     def exact(self) -> bool:

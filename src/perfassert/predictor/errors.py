@@ -1,13 +1,17 @@
 """How wrong each metric is known to be: bands measured on suites, by architecture and kind.
 
-``devices/fits/model-error.toml`` holds them; ``perfassert validate --bands`` makes it.
+``devices/fits/model-error.toml`` holds them; ``perfassert validate --bands`` makes it. A kind that
+was not measured has the band of its limiter on any architecture, or else of its way of description.
+So has a kernel far outside of what was measured of its kind: with more registers, code, data or
+stores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from perfassert.hardware.model import Device
 from perfassert.hardware.shipped import read_fit
@@ -45,15 +49,36 @@ class PredictionKind:
     limiter: str
 
 
-GUESSED = PredictionKind("any", "guessed", "any")
+ANY = "any"
+GUESSED = PredictionKind(ANY, "guessed", ANY)
+TRAITS = {
+    "registers": "registers per thread",
+    "code_bytes": "bytes of code",
+    "wave_footprint_bytes": "bytes that a wave touches",
+    "stores_per_load": "bytes stored for each that is loaded",
+}
+"""What measured kernels have within a range, and how it is called."""
+_BEYOND = 1.5
+"""So many times outside of the range of what was measured is another regime."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """``ranges``: trait → least and most of what was measured."""
+
     kind: PredictionKind
     error: float
     suite: str
     fitted: bool
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def find_outside(self, traits: Mapping[str, float]) -> str:
+        """The trait that nothing like was measured with, in words; or ``""``."""
+        for name, (least, most) in self.ranges.items():
+            value = traits.get(name, least)
+            if not least / _BEYOND <= value <= most * _BEYOND:
+                return f"{value:.3g} {TRAITS[name]}, measured: {least:.3g} to {most:.3g}"
+        return ""
 
 
 @lru_cache(maxsize=1)
@@ -61,7 +86,8 @@ def _table() -> Mapping[str, tuple[_Row, ...]]:
     rows: dict[str, list[_Row]] = {}
     for entry in read_fit(TABLE)["band"]:
         kind = PredictionKind(entry["arch"], entry["way"], entry["limiter"])
-        row = _Row(kind, float(entry["error"]), entry["suite"], entry["fitted"])
+        ranges = {name: (low, high) for name, (low, high) in entry.get("ranges", {}).items()}
+        row = _Row(kind, float(entry["error"]), entry["suite"], entry["fitted"], ranges)
         rows.setdefault(entry["metric"], []).append(row)
     return {metric: tuple(entries) for metric, entries in rows.items()}
 
@@ -88,11 +114,13 @@ def _kind(device: Device, spill_bytes: int | None, drawn: bool, limiter: str) ->
     return PredictionKind(device.arch, by_hand if spill_bytes is None else "compiled", limiter)
 
 
-def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
-    """The band of every metric of a launch."""
+def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict[str, ErrorBand]:
+    """The band of every metric of a launch with those :data:`TRAITS`."""
     kernel, exact = model.bound_launch.kernel, exact_metrics(model)
     kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
-    return {name: FACT if name in exact else error_band(name, kind) for name in WITH_ERROR_BAND}
+    return {
+        name: FACT if name in exact else error_band(name, kind, traits) for name in WITH_ERROR_BAND
+    }
 
 
 def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, ErrorBand]:
@@ -107,17 +135,28 @@ def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, Er
     return wider
 
 
-def error_band(metric: str, kind: PredictionKind) -> ErrorBand:
-    """The band of a metric; where that kind was never measured, unknown: the widest one counts."""
-    rows = _table().get(_LIKE.get(metric, metric), ())
-    own = [row for row in rows if row.kind == kind]
-    if own:
-        worst = max(own, key=lambda row: row.error)
-        seen = ", to which it was fitted" if worst.fitted else ""
-        return ErrorBand(worst.error, worst.error, worst.suite + seen)
-    others = (row for row in rows or tuple(_everything()) if row.kind != GUESSED)
-    widest = max((row.error for row in others), default=1.0)
-    return ErrorBand(None, widest, "")
+def error_band(
+    metric: str, kind: PredictionKind, traits: Mapping[str, float] = MappingProxyType({})
+) -> ErrorBand:
+    """The band of a metric; unknown where that kind, or a kernel with such ``traits``, was never
+    measured: then the kinds that are most alike count."""
+    rows = {row.kind: row for row in _table().get(_LIKE.get(metric, metric), ())}
+    own = rows.get(kind)
+    outside = "" if own is None else own.find_outside(traits)
+    if own is not None and not outside:
+        seen = ", to which it was fitted" if own.fitted else ""
+        return ErrorBand(own.error, own.error, own.suite + seen)
+    alike = (rows.get(k) for k in more_general(kind))
+    general = next((row.error for row in alike if row is not None), None)
+    if general is None:
+        general = max((r.error for r in _everything() if r.kind != GUESSED), default=1.0)
+    return ErrorBand(None, max(general, own.error if own else 0.0), "", outside)
+
+
+def more_general(kind: PredictionKind) -> Iterator[PredictionKind]:
+    """The kinds that stand for one that was not measured, the most alike first."""
+    yield replace(kind, arch=ANY)
+    yield replace(kind, arch=ANY, limiter=ANY)
 
 
 def _everything() -> Iterator[_Row]:

@@ -138,7 +138,8 @@ def _of(
     bound_launch, time = model.bound_launch, launch_time(model)
     bound, occupancy, estimate = bound_launch.kernel, bound_launch.occupancy, bound_launch.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
-    bands = error_bands(model, time.limiter)
+    diagnostics = _diagnostics(model, time)
+    bands = error_bands(model, time.limiter, {**diagnostics, "registers": bound.registers})
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
     if confidence == "guessed":
         apart = 1.0
@@ -185,7 +186,7 @@ def _of(
         error_bands=bands,
         confidence=confidence,
         confidence_reasons=reasons,
-        diagnostics=_diagnostics(model, time),
+        diagnostics=diagnostics,
         origin=(kernel, launch, target),
         diagnose=_diagnose,
     )
@@ -276,9 +277,21 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
         "simulated_cycles": time.run.cycles,
         "path_cycles": model.bounds.path,
         "uneven_blocks": time.run.uneven,
+        **_traits(model),
     }
     values = {**model.bound_launch.estimate.diagnostics, **simulated}
     return {name: round_significant(value) for name, value in values.items()}
+
+
+def _traits(model: Model) -> dict[str, float]:
+    """What tells whether kernels like this one were measured."""
+    kernel, volumes = model.bound_launch.kernel, model.bound_launch.estimate.volumes
+    sector = model.device.sector_bytes
+    stored, loaded = (float(v.total) + sector for v in (volumes.l2_store, volumes.l2_load))
+    return {
+        "code_bytes": float(kernel.code_bytes if isinstance(kernel, BoundKernel) else 0),
+        "stores_per_load": stored / loaded,
+    }
 
 
 def single_dependencies(prediction: Prediction) -> tuple[float, float]:

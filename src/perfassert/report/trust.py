@@ -22,12 +22,19 @@ def trust(prediction: Prediction, metrics: Iterable[str] = ("time",)) -> str:
 
 def confidence(prediction: Prediction) -> str:
     """The confidence, what it means, and the heaviest assumed values with their shares."""
-    lines = [f"confidence: {prediction.confidence}: {_MEANING[prediction.confidence]}"]
+    lines = [f"confidence: {prediction.confidence}: {_meaning(prediction)}"]
     reasons = prediction.confidence_reasons
     lines += [f"- {share(a.share)} rests on: {a}" for a in reasons[:_REASONS]]
     if len(reasons) > _REASONS:
         lines.append(f"- and {len(reasons) - _REASONS} more")
     return "\n".join(lines)
+
+
+def _meaning(prediction: Prediction) -> str:
+    outside = prediction.error_band("time").outside
+    if prediction.confidence == "extrapolated" and outside:
+        return f"no kernel like this one was measured: {outside}"
+    return _MEANING[prediction.confidence]
 
 
 def share(value: float) -> str:
@@ -51,7 +58,7 @@ def errors(prediction: Prediction, metrics: Iterable[str]) -> str:
     facts = [name for name, band in bands.items() if band.exact]
     lines = (
         ("model error: ", known),
-        ("error unknown (the widest measured one counts): ", unknown),
+        ("error unknown (that of similar kernels counts): ", unknown),
         ("exact: ", facts),
     )
     return "\n".join(f"{title}{', '.join(names)}" for title, names in lines if names)

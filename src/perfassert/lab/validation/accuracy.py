@@ -10,10 +10,12 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 
 from perfassert.errors import PerfAssertError
+from perfassert.lab.validation.bands import coverage
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import APART, Summary
 from perfassert.lab.validation.suite import CellCondition, FittedOn, Suite
 from perfassert.lab.validation.targets import FIGURES
+from perfassert.report.tables import percent
 
 EPOCH = "SOURCE_DATE_EPOCH"
 _WIDTH = 100
@@ -57,6 +59,13 @@ used for fitting.
 
 A median says what to expect of a typical configuration, not of yours.
 """
+_COVERAGE = """\
+## How often the stated error holds
+
+A prediction states the error of its time that nine of ten predictions of its kind stay below. Here
+each suite is held against the band that all *other* suites give: rows that neither the band nor any
+value of the model has seen. A kind that no other suite has counts with the most similar kinds.
+"""
 _TAIL = """\
 ## What this does not say
 
@@ -89,7 +98,23 @@ def accuracy_page(results: Sequence[Validation], day: date, rows: int | None = N
     """The whole page, in Markdown; ``rows``: the most that were taken of a suite."""
     chosen = "all rows" if rows is None else f"at most {rows} rows of each suite, evenly spread"
     head = _HEAD.format(model=results[0].model_version, date=day.isoformat(), rows=chosen)
-    return "\n".join((head, _READING, *map(_section, results), _TAIL))
+    return "\n".join((head, _READING, *_coverage(results), *map(_section, results), _TAIL))
+
+
+def _coverage(results: Sequence[Validation]) -> Iterator[str]:
+    """How often the error that is stated for a time holds, on suites that it has not seen."""
+    held = coverage(results)
+    if len(held) < 2:
+        return
+    total = sum(rows for rows, _ in held.values())
+    share = sum(rows * inside for rows, inside in held.values()) / total
+    names = {result.suite.path.stem: result.suite.title for result in results}
+    rows = [
+        (names[name], str(rows), percent(inside, signed=False))
+        for name, (rows, inside) in held.items()
+    ]
+    rows.append(("all", str(total), percent(share, signed=False)))
+    yield f"{_COVERAGE}\n{_table(('suite', 'n', 'within the band'), rows)}\n"
 
 
 def _section(result: Validation) -> str:

@@ -1,9 +1,17 @@
-"""``devices/fits/model-error.toml``: how wrong each kind of prediction was measured to be."""
+"""``devices/fits/model-error.toml``: how wrong each kind of prediction was measured to be.
+
+A band is calibrated as in split conformal prediction (Lei et al., *Distribution-free predictive
+inference for regression*, 2018): of n errors that nothing was fitted on, the quantile at
+0.9 · (n + 1) / n holds a further one with a probability of 90 % if it is drawn alike. Rows of one
+suite are alike, those of another are not, so each suite weighs as much as any other, and
+:func:`coverage` asks how often the band of all other suites holds for the rows of one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -11,7 +19,14 @@ import numpy.typing as npt
 
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import Vector, percentage_errors
-from perfassert.predictor.errors import GUESSED, RANKING, WITH_ERROR_BAND, PredictionKind
+from perfassert.predictor.errors import (
+    GUESSED,
+    RANKING,
+    TRAITS,
+    WITH_ERROR_BAND,
+    PredictionKind,
+    more_general,
+)
 from perfassert.quantity import round_significant
 
 Mask = npt.NDArray[np.bool_]
@@ -19,16 +34,16 @@ _LEAST = 8
 """Fewer points say nothing about a 90th percentile."""
 _FACTS = ("registers",)
 """Of the code that is predicted; where a measurement differs it is of other code."""
-_PERCENTILE = 0.9
+_COVERED = 0.9
 _RIGHT = 0.9
 """So many pairs must be in the measured order for their distance to count as told apart."""
 _STEPS = np.array([0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
 _HEADER = """\
-# Known error of each metric by kind of prediction: a share of the measured value, 90th percentile.
-# `way`: the kernel was described by hand, compiled, or what it does is guessed; `rows`: measured
-# points; `fitted`: values of the model have seen them, because too few others are there. `ranking`:
-# two launches of one kernel whose predicted times lie further apart are in the measured order in
-# nine cases of ten.
+# Known error of each metric by kind of prediction: a share of the measured value that nine of ten
+# predictions stay below. `way`: the kernel was described by hand, compiled, or what it does is
+# guessed; `rows`: measured points; `ranges`: what they lie between; `fitted`: values of the model
+# have seen them, because too few others are there. `ranking`: two launches of one kernel whose
+# predicted times lie further apart are in the measured order in nine cases of ten.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
 """
 
@@ -43,23 +58,53 @@ class Band:
     rows: int
     suite: str
     fitted: bool
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A prediction of one metric, and how wrong it was."""
+
+    suite: str
+    kind: PredictionKind
+    error: float
+    fitted: bool
+    traits: Mapping[str, float]
 
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
     """The bands of some suites, in a fixed order; guesses are a kind of their own."""
-    unsorted = [band for validation in validations for band in _bands(validation)]
+    return tuple(band for name in WITH_ERROR_BAND for band in _of_metric(name, validations))
 
-    def place(band: Band) -> tuple[int, str, str, str, str]:
-        kind = band.kind
-        return WITH_ERROR_BAND.index(band.metric), kind.arch, kind.way, kind.limiter, band.suite
 
-    return tuple(sorted(unsorted, key=place))
+def coverage(
+    validations: Sequence[Validation], metric: str = "time"
+) -> dict[str, tuple[int, float]]:
+    """Suite → rows that nothing was fitted on, and the share of them whose error stays within the
+    band that all other suites give; guesses count with the band of guesses."""
+    points = list(_points(metric, validations))
+    result = {}
+    for name in dict.fromkeys(point.suite for point in points):
+        others = [point for point in points if point.suite != name]
+        table = {band.kind: band.error for band in _calibrated(metric, others)}
+        unseen = [point for point in points if point.suite == name and not point.fitted]
+        held = [point.error <= _band(point.kind, table) for point in unseen]
+        if held:
+            result[name] = len(held), sum(held) / len(held)
+    return result
+
+
+def _band(kind: PredictionKind, table: Mapping[PredictionKind, float]) -> float:
+    """As a prediction finds its band; what no other suite has a kind for is unknown."""
+    known = (table[k] for k in (kind, *more_general(kind)) if k in table)
+    return next(known, max(table.values(), default=0.0))
 
 
 def bands_text(entries: Sequence[Band], model_version: str) -> str:
     """The table as TOML."""
     parts = [_HEADER.format(version=model_version)]
     for b in entries:
+        ranges = ", ".join(f"{name} = [{low}, {high}]" for name, (low, high) in b.ranges.items())
         parts.append(
             f"""
 [[band]]
@@ -72,47 +117,110 @@ rows = {b.rows}
 suite = "{b.suite}"
 fitted = {str(b.fitted).lower()}
 """
+            + (f"ranges = {{ {ranges} }}\n" if ranges else "")
         )
     return "".join(parts)
 
 
-def _bands(validation: Validation) -> Iterator[Band]:
-    suite = validation.suite.path.stem
-    for result in validation.metrics:
-        if result.spec.name not in WITH_ERROR_BAND or result.spec.name in _FACTS:
-            continue
+def _of_metric(metric: str, validations: Sequence[Validation]) -> Iterator[Band]:
+    if metric == RANKING:
+        yield from _rankings(validations)
+    elif metric not in _FACTS:
+        yield from _calibrated(metric, list(_points(metric, validations)))
+
+
+def _points(metric: str, validations: Sequence[Validation]) -> Iterator[_Point]:
+    for validation, result in _results(metric, validations):
         errors = percentage_errors(result.measured, result.predicted)
-        for kind in dict.fromkeys(k or GUESSED for k in result.kinds):
-            mine, fitted = _points(result, kind)
-            if mine.sum() < _LEAST:
-                continue
-            error = round_significant(float(np.quantile(errors[mine], _PERCENTILE)), 2)
-            yield Band(result.spec.name, kind, error, int(mine.sum()), suite, fitted)
-            if result.spec.name == "time" and kind != GUESSED:
-                yield from _ranking(result, kind, mine, suite, fitted)
+        each = zip(result.kinds, errors, result.fitted, result.traits, strict=True)
+        for kind, error, fitted, traits in each:
+            name = validation.suite.path.stem
+            yield _Point(name, kind or GUESSED, float(error), fitted, traits)
 
 
-def _points(result: MetricResult, kind: PredictionKind) -> tuple[Mask, bool]:
-    """Those of a kind that nothing was fitted on; if they are too few, all, which were."""
-    mine = np.array([(k or GUESSED) == kind for k in result.kinds])
-    unseen = mine & ~np.array(result.fitted)
-    return (unseen, False) if unseen.sum() >= _LEAST else (mine, True)
+def _results(
+    metric: str, validations: Sequence[Validation]
+) -> Iterator[tuple[Validation, MetricResult]]:
+    for validation in validations:
+        yield from ((validation, r) for r in validation.metrics if r.spec.name == metric)
 
 
-def _ranking(
-    result: MetricResult, kind: PredictionKind, mine: Mask, suite: str, fitted: bool
-) -> Iterator[Band]:
-    """The smallest step from which on predicted distances are in the measured order."""
-    apart, right = _pairs(result, mine)
+def _calibrated(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
+    for kind in _kinds([point.kind for point in points]):
+        mine = [point for point in points if _is_of(point.kind, kind)]
+        unseen = [point for point in mine if not point.fitted]
+        fitted = len(unseen) < _LEAST
+        chosen = mine if fitted else unseen
+        if len(chosen) >= _LEAST:
+            error = round_significant(_quantile(chosen), 2)
+            suites = ", ".join(dict.fromkeys(point.suite for point in chosen))
+            yield Band(metric, kind, error, len(chosen), suites, fitted, _ranges(kind, chosen))
+
+
+def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
+    """Those that were measured, and what they are examples of, in order."""
+    every = {k for kind in measured for k in (kind, *(more_general(kind)))} - {
+        *more_general(GUESSED)
+    }
+    every |= {GUESSED} & set(measured)
+    return sorted(every, key=lambda kind: (kind.arch, kind.way, kind.limiter))
+
+
+def _is_of(kind: PredictionKind, general: PredictionKind) -> bool:
+    return general in (kind, *more_general(kind))
+
+
+def _quantile(points: Sequence[_Point]) -> float:
+    """The error that a share of :data:`_COVERED` stays below, each suite weighing the same."""
+    rows = Counter(point.suite for point in points)
+    ordered = sorted(points, key=lambda point: point.error)
+    shares = np.cumsum([1 / rows[point.suite] for point in ordered]) / len(rows)
+    level = min(1.0, _COVERED * (len(points) + 1) / len(points))
+    place = int(np.searchsorted(shares, level - 1e-9))
+    return ordered[min(place, len(ordered) - 1)].error
+
+
+def _ranges(kind: PredictionKind, points: Sequence[_Point]) -> dict[str, tuple[float, float]]:
+    """What the points lie between; what stands for another kind has no range."""
+    if kind.arch == "any":
+        return {}
+    values = {name: [point.traits[name] for point in points] for name in TRAITS}
+    return {
+        name: (round_significant(min(own), 3), round_significant(max(own), 3))
+        for name, own in values.items()
+    }
+
+
+def _rankings(validations: Sequence[Validation]) -> Iterator[Band]:
+    """Of each kind, the smallest step from which on predicted distances are in the measured
+    order."""
+    results = [(v.suite.path.stem, r) for v, r in _results("time", validations)]
+    for kind in _kinds([kind for _, r in results for kind in r.kinds if kind is not None]):
+        yield from _ranking(kind, results)
+
+
+def _ranking(kind: PredictionKind, results: Sequence[tuple[str, MetricResult]]) -> Iterator[Band]:
+    parts = {name: _masks(result, kind) for name, result in results}
+    fitted = sum(unseen.sum() for _, unseen in parts.values()) < _LEAST
+    there = [(name, *_pairs(result, parts[name][0 if fitted else 1])) for name, result in results]
+    names = ", ".join(name for name, apart, _ in there if len(apart))
+    apart = np.concatenate([part[1] for part in there])
+    right = np.concatenate([part[2] for part in there])
     if len(apart) < _LEAST:
         return
     share = _STEPS[-1]
     for low, high in reversed(list(pairwise(_STEPS))):
-        there = (apart >= low) & (apart < high)
-        if there.any() and right[there].mean() < _RIGHT:
+        here = (apart >= low) & (apart < high)
+        if here.any() and right[here].mean() < _RIGHT:
             break
         share = low
-    yield Band(RANKING, kind, float(share), len(apart), suite, fitted)
+    yield Band(RANKING, kind, float(share), len(apart), names, fitted)
+
+
+def _masks(result: MetricResult, kind: PredictionKind) -> tuple[Mask, Mask]:
+    """The points of a kind, and those of them that nothing was fitted on."""
+    mine = np.array([k is not None and _is_of(k, kind) for k in result.kinds], dtype=bool)
+    return mine, mine & ~np.array(result.fitted, dtype=bool)
 
 
 def _pairs(result: MetricResult, mine: Mask) -> tuple[Vector, Vector]:

@@ -26,7 +26,7 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor.errors import PredictionKind, kind_of
+from perfassert.predictor.errors import TRAITS, PredictionKind, kind_of
 from perfassert.predictor.predict import predict
 from perfassert.system.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
@@ -40,7 +40,8 @@ class RowOutcome:
 
     ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
     ``kind``: what sort of prediction it is; ``guessed``: it rests on stand-ins, so that its error
-    is not the model's; ``bands``: by metric, how wrong it says that it may be.
+    is not the model's; ``bands``: by metric, how wrong it says that it may be; ``traits``: what
+    says whether kernels like this one were measured.
     """
 
     line: int
@@ -53,6 +54,7 @@ class RowOutcome:
     kind: PredictionKind | None = None
     guessed: bool = False
     bands: Mapping[str, float] = field(default_factory=dict)
+    traits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
     ``kinds``: of each point, None where the prediction is a guess; ``bands``: how wrong it says
-    that it may be, as a share.
+    that it may be, as a share; ``traits``: of each point, see there.
     ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
     alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
     prediction or no measurement of it.
@@ -71,6 +73,7 @@ class MetricResult:
     groups: tuple[tuple[str, ...], ...]
     kinds: tuple[PredictionKind | None, ...]
     bands: Vector
+    traits: tuple[Mapping[str, float], ...]
     measured: Vector
     predicted: Vector
     fitted: tuple[bool, ...]
@@ -180,7 +183,9 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
             reasons[metric.name] = _reason(error)
     kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
     bands = {m.name: prediction.error_band(m.name).band for m in suite.metrics}
-    return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands)
+    known = {**prediction.diagnostics, "registers": prediction.resources.registers}
+    traits = {trait: float(known[trait]) for trait in TRAITS}
+    return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands, traits)
 
 
 def _reason(error: Exception) -> str:
@@ -205,6 +210,7 @@ def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
         groups=groups,
         kinds=tuple(None if o.guessed else o.kind for o in there),
         bands=np.array([o.bands.get(spec.name, np.inf) for o in there], dtype=np.float64),
+        traits=tuple(o.traits for o in there),
         measured=measured,
         predicted=predicted,
         fitted=tuple(o.fitted for o in there),

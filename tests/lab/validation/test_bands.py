@@ -1,0 +1,111 @@
+"""Bands: calibrated so that nine of ten further errors stay below, whoever measured them."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from perfassert.lab.validation.bands import bands, bands_text, coverage
+from perfassert.predictor import errors
+from perfassert.predictor.errors import PredictionKind, error_band
+
+DRAM = PredictionKind("sm_80", "compiled", "dram")
+TRAITS = {
+    "registers": 32.0,
+    "code_bytes": 1024.0,
+    "wave_footprint_bytes": 1e6,
+    "stores_per_load": 0.5,
+}
+
+
+def validated(name, wrong, kind=DRAM, fitted=False, traits=None):
+    """A suite whose times are too long by those shares."""
+    count = len(wrong)
+    measured = np.arange(1.0, count + 1)
+    result = SimpleNamespace(
+        spec=SimpleNamespace(name="time"), kinds=(kind,) * count, groups=((),) * count,
+        measured=measured, predicted=measured * (1 + np.asarray(wrong)),
+        fitted=(fitted,) * count, traits=tuple(traits or [TRAITS] * count),
+    )  # fmt: skip
+    suite = SimpleNamespace(path=SimpleNamespace(stem=name), title=name)
+    return SimpleNamespace(suite=suite, metrics=(result,))
+
+
+def band_of(kind, *suites):
+    return next(b for b in bands(suites) if b.kind == kind and b.metric == "time")
+
+
+def test_the_quantile_of_one_suite():
+    """Of 19 errors the 18th: 0.9 · 20 / 19 of them, which a 20th stays below with 90 %."""
+    wrong = np.arange(1, 20) / 100
+    assert band_of(DRAM, validated("a", wrong)).error == pytest.approx(0.18)
+
+
+def test_nine_of_ten_further_errors_are_below():
+    numbers = np.random.default_rng(5)
+    held = [
+        numbers.exponential(0.1)
+        <= band_of(DRAM, validated("a", numbers.exponential(0.1, 29))).error
+        for _ in range(600)
+    ]
+    assert 0.87 < np.mean(held) < 0.94  # ± 3 standard errors around 0.9 and the rounding
+
+
+def test_a_suite_of_many_rows_counts_as_much_as_one_of_few():
+    few, many = validated("few", [0.5] * 10), validated("many", [0.01] * 990)
+    assert band_of(DRAM, few, many).error == pytest.approx(0.5)
+    assert band_of(DRAM, few, many).suite == "few, many"
+
+
+def test_rows_that_were_fitted_on_count_only_without_others():
+    fitted, unseen = validated("a", [0.9] * 20, fitted=True), validated("b", [0.1] * 20)
+    assert band_of(DRAM, fitted, unseen).error == pytest.approx(0.1)
+    assert band_of(DRAM, fitted).fitted
+
+
+def test_similar_kinds_stand_for_one_that_was_not_measured():
+    kinds = {b.kind for b in bands([validated("a", [0.1] * 20)]) if b.metric == "time"}
+    assert kinds == {DRAM, replace(DRAM, arch="any"), PredictionKind("any", "compiled", "any")}
+
+
+def test_coverage_leaves_the_suite_out():
+    exact, rough = validated("exact", [0.01] * 20), validated("rough", [0.3] * 20)
+    assert coverage([exact, rough]) == {"exact": (20, 1.0), "rough": (20, 0.0)}
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Tables of known errors of these suites."""
+    tomllib = pytest.importorskip("tomllib")
+
+    def measure(*suites):
+        text = bands_text(bands(suites), "0")
+        monkeypatch.setattr(errors, "read_fit", lambda _: tomllib.loads(text))
+        errors._table.cache_clear()
+
+    yield measure
+    monkeypatch.undo()
+    errors._table.cache_clear()
+
+
+def test_a_kernel_beyond_what_was_measured_is_not_measured(measured):
+    rows = [{**TRAITS, "registers": float(n)} for n in range(20, 40)]
+    measured(
+        validated("a", [0.1] * 20, traits=rows),
+        validated("b", [0.4] * 20, replace(DRAM, arch="sm_90")),
+    )
+    near = error_band("time", DRAM, {**TRAITS, "registers": 50.0})
+    far = error_band("time", DRAM, {**TRAITS, "registers": 168.0})
+    assert near.error == near.band == pytest.approx(0.1)
+    assert far.error is None
+    assert far.band == pytest.approx(0.4)  # of the same limiter anywhere
+    assert far.outside == "168 registers per thread, measured: 20 to 39"
+
+
+def test_a_kind_that_was_not_measured_has_the_band_of_its_limiter(measured):
+    measured(validated("a", [0.1] * 20), validated("b", [0.4] * 20, replace(DRAM, limiter="l1")))
+    elsewhere = error_band("time", replace(DRAM, arch="sm_90"), TRAITS)
+    assert (elsewhere.error, elsewhere.band, elsewhere.outside) == (None, pytest.approx(0.1), "")
+    issue = error_band("time", PredictionKind("sm_90", "compiled", "issue"), TRAITS)
+    assert issue.band == pytest.approx(0.4)
