@@ -7,7 +7,8 @@ import pytest
 
 import perfassert as pa
 from perfassert.engines.volume.estimate import estimate_volumes
-from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS, miss_share
+from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS
+from perfassert.engines.volume.reuse import miss_share
 from perfassert.engines.volume.roofline import roofline
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.occupancy import occupancy

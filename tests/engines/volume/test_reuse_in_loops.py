@@ -5,7 +5,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.engines.volume.groups import AccessGroup
-from perfassert.engines.volume.reuse import touched_again
+from perfassert.engines.volume.reuse import Room, miss_share, touched_again
 from perfassert.kernel.access import Direction
 
 SECTOR, LINE = 32, 128
@@ -29,8 +29,8 @@ def addresses(one, ranges):
 
 def footprint(groups):
     found = np.concatenate([addresses(g, dict(g.ranges)) for g in groups])
-    return (float(SECTOR * len(np.unique(found // SECTOR))),
-            float(LINE * len(np.unique(found // LINE))))  # fmt: skip
+    lines = float(LINE * len(np.unique(found // LINE)))
+    return float(SECTOR * len(np.unique(found // SECTOR))), Room(lines, lines)
 
 
 def again(groups, asked):
@@ -38,7 +38,7 @@ def again(groups, asked):
     for one in groups:
         fields.setdefault(one.field, []).append(one)
     asked_by = {g.members: asked[g.field] for g in groups}
-    nests = touched_again(fields, asked_by, footprint, Direction.LOAD)
+    nests = touched_again(fields, asked_by, footprint, Direction.LOAD, float("inf"))
     return [one for nest in nests for one in nest]
 
 
@@ -50,17 +50,16 @@ def test_a_row_is_touched_again_while_its_lines_are_near():
     found = again([row], {"a": asked})
     unique = 32 * trips * 4
     assert sum(one.bytes["a"] for one in found) == asked - unique
-    near = sum(one.bytes["a"] for one in found if one.needed <= 32 * LINE)
+    near = sum(one.bytes["a"] for one in found if one.room.shared <= 32 * LINE)
     assert near == asked - unique
-    assert found[-1].bytes["a"] == 0
 
 
 def test_a_vector_that_every_sweep_reads_must_fit_as_a_whole():
     sweeps, n = 8, 1024
     x = group("x", {"k": 4}, t=sweeps, k=n)
     found = again([x], {"x": sweeps * n * SECTOR})
-    far = [one for one in found if one.needed >= 4 * n]
-    assert sum(one.bytes["x"] for one in far) == pytest.approx((sweeps - 1) * 4 * n)
+    far = [one for one in found if one.room.shared >= 4 * n]
+    assert sum(one.bytes["x"] for one in far) == pytest.approx((sweeps - 1) * 4 * n, rel=0.01)
     assert sum(one.bytes["x"] for one in found) == pytest.approx(sweeps * n * SECTOR - 4 * n)
 
 
@@ -68,17 +67,18 @@ def test_others_in_the_loop_need_room_as_well():
     trips = 256
     row = group("a", {"x": 4 * trips, "k": 4}, k=trips)
     stream = group("b", {"x": 4, "k": 128}, k=trips)
-    alone = again([row], {"a": 32 * trips * SECTOR})
+    [alone] = [one for one in again([row], {"a": 32 * trips * SECTOR}) if one.across]
     both = again([row, stream], {"a": 32 * trips * SECTOR, "b": trips * LINE})
-    needed = {one.needed: two.needed for one, two in zip(alone, both, strict=True)}
-    assert all(more > less for less, more in needed.items())
-    assert sum(one.bytes["b"] for one in both) == 0
+    [beside] = [one for one in both if one.across and "a" in one.bytes]
+    assert beside.bytes == alone.bytes
+    assert beside.room.shared == alone.room.shared + LINE
+    assert sum(one.bytes["b"] for one in both if "b" in one.bytes) == 0
 
 
 def test_loops_after_one_another_need_no_room_at_the_same_time():
     first, second = group("a", {"x": 4, "i": 128}, i=64), group("b", {"x": 4, "j": 128}, j=64)
     found = again([first, second], {"a": 64 * LINE, "b": 64 * LINE})
-    assert max(one.needed for one in found) == 64 * LINE
+    assert max(one.room.shared for one in found) == LINE
 
 
 @pytest.mark.parametrize("device", ["a100", "a40"])
@@ -135,9 +135,8 @@ def test_what_every_sweep_reads_anew_must_fit_into_the_l2_as_a_whole(tmp_path):
     launch = pa.Launch(108, 1024, args={"n": n, "sweeps": sweeps})
     found = predicted(tmp_path, code, launch, "a100")
     device = pa.device("a100")
-    curve = device.curves["l2_load"]
-    gone = curve.miss(curve.oversubscription(4 * n, device.l2_effective_bytes))
-    assert gone > 0.1
+    gone = miss_share(4 * n / device.l2_effective_bytes)
+    assert gone > 0.99
     swept = (sweeps - 1) * 4 * n * gone
-    near = 0.01 * 8 * 4 * n  # the curve is not quite zero for what blocks read at the same time
+    near = 0.02 * 8 * 4 * n  # the curve is not quite zero for what blocks read at the same time
     assert swept <= float(found.parts["capacity"]) < swept + near

@@ -11,7 +11,7 @@ from perfassert.engines.volume.footprint import field_runs
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.on_chip import FieldBlocks
-from perfassert.engines.volume.reuse import lost_bytes, touched_again
+from perfassert.engines.volume.reuse import Cache, Room, lost_bytes, touched_again
 from perfassert.engines.volume.runs import size, to_granules
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
@@ -132,17 +132,19 @@ class _WaveTraffic:
     ) -> dict[str, float]:
         """Of ``repeated``, by field, what the L2 does not hold any more, out of all requests."""
         load = direction is Direction.LOAD
-        curve = self.groups.device.curves["l2_load" if load else "l2_store"]
-        capacity = self.groups.device.l2_effective_bytes
+        device = self.groups.device
+        curve = device.curves["l2_load" if load else "l2_store"]
+        cache = Cache(curve, device.l2_effective_bytes)
         unique = sum(f.load if load else f.store for f in self.wave.fields.values())
-
-        def miss(footprint: float) -> float:
-            return curve.miss(curve.oversubscription(footprint, capacity))
-
-        within = touched_again(
-            self.groups.fields, self._by_access(direction, requested), self._space_needed, direction
+        nests = touched_again(
+            self.groups.fields,
+            self._by_access(direction, requested),
+            self._space_needed,
+            direction,
+            cache.capacity,
         )
-        return lost_bytes(repeated, unique, miss(self.wave.footprint), miss, within)
+        whole = Room(self.wave.footprint, self.wave.footprint)
+        return lost_bytes(repeated, unique, cache, whole, nests)
 
     def _by_access(
         self, direction: Direction, requested: Mapping[str, float]
@@ -156,12 +158,13 @@ class _WaveTraffic:
             requests |= {m: own[m] / whole * requested[name] for m in members if whole}
         return requests
 
-    def _space_needed(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
+    def _space_needed(self, groups: Sequence[AccessGroup]) -> tuple[float, Room]:
         launch, device = self.groups.launch, self.groups.device
         runs = field_runs(groups, self.wave.blocks, launch, device.sector_bytes)
         grain = device.dram_granularity
         touched = float(size(to_granules(runs, grain)) * grain)
-        return touched, touched
+        lines = float(size(to_granules(runs, device.l1_line_bytes)) * device.l1_line_bytes)
+        return touched, Room(touched, lines)
 
 
 def _new_reads(field: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:

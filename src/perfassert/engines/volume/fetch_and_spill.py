@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp
 
 import numpy as np
 
 from perfassert.engines.volume.binding import space_groups
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.launch_groups import LaunchGroups
+from perfassert.engines.volume.reuse import miss_share
 from perfassert.engines.volume.warps import lane_addresses, middle_block
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
@@ -22,7 +22,6 @@ SPILLS = "(spills)"
 INSTRUCTIONS = "(instructions)"
 """Names of these volumes among those of the fields; no parameter of a kernel is called so."""
 _WORD = 4  # bytes: the stacks of a warp's threads are interleaved word by word
-_HALVINGS = 60  # of the interval that holds the miss share
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,21 +140,3 @@ class _Passes:
 
     def body(self, loop: BodyItem) -> tuple[BodyItem, ...]:
         return self.graph.loops[loop.number].body
-
-
-def miss_share(oversubscription: float) -> float:
-    """Misses of a cache with random replacement that is run through again and again.
-
-    Between two uses of a line ``share · oversubscription`` of the cache's lines are replaced, so
-    the line is lost with ``1 − exp(−share · oversubscription)``, which is the share itself.
-    """
-    if oversubscription <= 1:
-        return 0.0
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if 1 - exp(-middle * oversubscription) > middle:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -103,6 +103,15 @@ class AccessGroup:
         )
 
     @cached_property
+    def block_axes(self) -> frozenset[int]:
+        """Axes along which its accesses may differ from block to block."""
+        seen = {s for s, _ in self.ranges}
+        for form in (Affine(0, self.terms), *self.conditions):
+            seen.update(form.symbols())
+        pairs = enumerate(zip(AXES, BLOCK, strict=True))
+        return frozenset(i for i, names in pairs if not seen.isdisjoint(names))
+
+    @cached_property
     def forms(self) -> Forms:
         """The address less the offset, and the conditions."""
         return Forms([Affine(0, self.terms), *self.conditions])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from perfassert.engines.volume.binding import bind_groups
@@ -11,13 +12,15 @@ from perfassert.engines.volume.executed import ExecutedGroup, executed_groups
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
-from perfassert.kernel.description import Description
+from perfassert.kernel.description import BoundKernel, Description
+from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Counter, LoopCounter
 
 _Group = TypeVar("_Group", AccessGroup, ExecutedGroup)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class LaunchGroups:
     """A kernel's accesses to global memory by field, those with closed forms and those that sampled
     blocks executed.
@@ -43,6 +46,48 @@ class LaunchGroups:
     def concurrent_blocks(self) -> int:
         """Blocks of a wave."""
         return min(self.resident_blocks, self.launch.blocks)
+
+    @cached_property
+    def unit_blocks(self) -> tuple[tuple[int, int, int], ...]:
+        """Blocks that an SM holds at a time, as the first ones are dealt out: one to each SM in
+        turn."""
+        units = self.device.compute_units
+        count = min(self.occupancy.resident_blocks, -(-self.started.blocks // units))
+        columns, rows, _ = self.launch.grid
+        numbers = [i * units for i in range(max(1, count))]
+        return tuple((n % columns, n // columns % rows, n // (columns * rows)) for n in numbers)
+
+    def differing_blocks(self, groups: Sequence[AccessGroup]) -> int:
+        """Of the blocks that an SM holds, those whose accesses differ: blocks that agree in all
+        indices that occur touch the same."""
+        seen = frozenset[int]().union(*(group.block_axes for group in groups))
+        if groups and len(seen) < len(AXES):
+            return len({tuple(block[i] for i in seen) for block in self.unit_blocks})
+        return len(self.unit_blocks)
+
+    def share_of_instructions(self, loop: Counter | None) -> float:
+        """Of all instructions that a block executes, the share in a loop; all where the kernel does
+        not say."""
+        kernel, total = self.kernel, sum(self._executions.values())
+        if not isinstance(kernel, BoundKernel) or kernel.program is None:
+            return 1.0
+        if not isinstance(loop, LoopCounter) or not total:
+            return 1.0
+        blocks = (kernel.program.blocks[b] for b in kernel.program.loops[loop.loop].blocks)
+        inside = {i for block in blocks for i in range(block.start, block.stop)}
+        return sum(n for i, n in self._executions.items() if i in inside) / total
+
+    @cached_property
+    def _executions(self) -> dict[int, int]:
+        """By instruction of the program, all warps of a block together."""
+        if not isinstance(self.kernel, BoundKernel):
+            return {}
+        warps = -(-self.started.threads_per_block // self.device.warp_size)
+        executions: dict[int, int] = {}
+        for node in self.kernel.graph.nodes:
+            count = self.kernel.graph.executions(node, warps)
+            executions[node.program] = executions.get(node.program, 0) + count
+        return executions
 
     @property
     def l1_bytes(self) -> int:

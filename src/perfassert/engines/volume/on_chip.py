@@ -15,7 +15,7 @@ from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.representatives import Representative, alike, representatives
-from perfassert.engines.volume.reuse import lost_bytes, touched_again
+from perfassert.engines.volume.reuse import Cache, Room, lost_bytes, touched_again
 from perfassert.engines.volume.runs import Runs, shift_runs, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, warp_cost
 from perfassert.hardware.model import Device
@@ -170,27 +170,33 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
     """What of the loads leaves the L1."""
     launch, device = groups.launch, groups.device
     capacity = groups.l1_bytes
-    curve = device.curves["l1_load"]
-    allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
-    oversubscription = curve.oversubscription(allocated, capacity)
-    far = curve.miss(oversubscription)
-
-    def space_needed(loads: Sequence[AccessGroup]) -> tuple[float, float]:
-        sectors, lines = _footprints(loads, launch, device)
-        return sectors, lines / launch.blocks
-
+    cache = Cache(device.curves["l1_load"], capacity)
     loads = {name: _loads(own) for name, own in groups.fields.items()}
+
+    def space_needed(loads: Sequence[AccessGroup]) -> tuple[float, Room]:
+        sectors, lines = _footprints(loads, launch, device)
+        own = lines / launch.blocks
+        return sectors, Room(own, own * groups.differing_blocks(loads))
+
+    allocated = {name: f.lines / launch.blocks for name, f in on_chip.items()}
+    shared = sum(
+        lines * groups.differing_blocks(loads.get(name, ())) for name, lines in allocated.items()
+    )
+    whole = Room(sum(allocated.values()), shared)
     asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
     redundant = {name: f.redundant for name, f in on_chip.items()}
     lost = lost_bytes(
         redundant,
         sum(f.compulsory for f in on_chip.values()),
-        far,
-        lambda needed: curve.miss(curve.oversubscription(needed, capacity)),
-        touched_again(loads, asked, space_needed, Direction.LOAD),
+        cache,
+        whole,
+        touched_again(
+            loads, asked, space_needed, Direction.LOAD, capacity, groups.share_of_instructions
+        ),
     )
+    far = cache.lost_within(whole)
     misses = {n: min(1.0, lost[n] / again) if again else far for n, again in redundant.items()}
-    return L1(oversubscription, misses)
+    return L1(cache.curve.oversubscription(whole.own, capacity), misses)
 
 
 def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
