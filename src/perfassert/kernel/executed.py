@@ -90,6 +90,25 @@ class Pieces:
         return numbers
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Visits:
+    """What some blocks touched by one memory instruction, execution by execution.
+
+    ``keys``: as of :class:`Pieces`, in no order, and ``times``: which execution of its warp it was,
+    from ``first`` to ``last``, left out, of as many as the busiest warp has, ``most``. ``apart``:
+    of the executed blocks, every so many-th. ``share``: of all that a block asks for.
+    """
+
+    grain: int
+    keys: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    first: int
+    last: int
+    most: int
+    apart: int
+    share: float
+
+
 _STRETCHES = 8  # of a wave that is executed in part, at most
 
 
@@ -123,7 +142,8 @@ class Touched:
     """All that one memory instruction touched: ``rows`` and ``spread`` by the blocks that stand
     for all, ``run`` by those that follow one another; ``buffer``: the only one that it went to,
     by the name of its argument, else ``""``; ``size`` in bytes, None: unknown. Without pieces: it
-    touched nothing. ``meeting``: of an atomic, what :func:`meeting` says of the spread blocks."""
+    touched nothing. ``meeting``: of an atomic, what :func:`meeting` says of the spread blocks.
+    ``visits``: of loads from global memory, by some of the spread blocks."""
 
     sampled: Sampled
     rows: Rows | None = None
@@ -132,6 +152,7 @@ class Touched:
     buffer: str = ""
     size: int | None = None
     meeting: Mapping[int, float] = field(default_factory=dict)
+    visits: Visits | None = None
 
 
 _FULLEST = 256  # addresses that are kept: the fullest one is wanted

@@ -9,7 +9,15 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.memory import SPAN_BITS, Region
 from perfassert.engines.execution.result import Execution, Touch
-from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Rows, Sampled, Touched, meeting
+from perfassert.kernel.executed import (
+    ADDRESS_BITS,
+    Pieces,
+    Rows,
+    Sampled,
+    Touched,
+    Visits,
+    meeting,
+)
 from perfassert.kernel.machine import Kind, Space
 
 Lanes = npt.NDArray[np.bool_]
@@ -17,6 +25,7 @@ _GLOBAL = (Space.GLOBAL, Space.GENERIC)
 _ON_CHIP = {Space.SHARED: "shared", Space.CONSTANT: "constant"}
 _SECTOR = 32  # bytes: nothing that is loaded is distinguished any finer
 _MAX_ROWS = 1 << 15  # of one instruction: of more every n-th stands for n
+_MAX_VISITED = 1 << 12  # rows of one instruction whose order counts, of more the middle
 NUMBERED = 1 << (62 - ADDRESS_BITS)
 """Blocks that can be distinguished."""
 
@@ -56,13 +65,15 @@ def collect_touched(
             continue
         own, next_ = all_over.get(key, []), following.get(key, [])
         pieces = _pieces(own, spread, space) if own else None
+        rows = _rows(own, space) if own else None
         touched[places[place], space] = Touched(
             sampled,
-            _rows(own, space) if own else None,
+            rows,
             pieces,
             pieces if run is spread else _pieces(next_, run, space) if next_ else None,
             *_buffer(own + next_, spread.regions, space),
             _meeting(own, spread, sampled) if space == "global" else {},
+            _visits(own, spread, rows) if space == "global" and rows is not None else None,
         )
     return touched
 
@@ -120,6 +131,61 @@ def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
         for step in range(0, size, grain):
             keys.append(high | ((address + step) // grain))
     return Pieces(grain, _distinct(np.concatenate(keys)))
+
+
+def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | None:
+    """Of an instruction that loads: its executions in the middle, in blocks that are far apart.
+
+    A window must be of the same executions for all instructions of a loop, and of the same blocks:
+    so numbers are powers of two.
+    """
+    if len(touches) > 1 or not _reads(touches[0], execution):
+        return None
+    touch, per_block = touches[0], execution.warps_per_block
+    time = _times(touch.warps)
+    most = int(time.max()) + 1
+    kept = min(most, _power_below(_MAX_VISITED // per_block))
+    first = (most - kept) // 2 // kept * kept
+    block = touch.warps // per_block
+    apart = 1
+    while apart < len(execution.blocks) and (
+        kept * per_block * len(execution.blocks) > _MAX_VISITED * apart
+    ):
+        apart *= 2
+    some = (time >= first) & (time < first + kept) & (block % apart == 0)
+    some &= (lanes := _lanes(touch, "global")).any(axis=1)
+    size = max(touch.memory.bytes, 1)
+    steps = np.arange(0, size, min(size, _SECTOR), dtype=np.int64)
+    address = touch.addresses[some].astype(np.int64)
+    nearest = np.take_along_axis(address, lanes[some].argmax(axis=1)[:, None], axis=1)
+    address = np.where(lanes[some], address, nearest)
+    pieces = np.sort(((address[:, :, None] + steps) // _SECTOR).reshape(len(address), -1), axis=1)
+    new = np.ones(pieces.shape, np.bool_)
+    np.not_equal(pieces[:, 1:], pieces[:, :-1], out=new[:, 1:])
+    row = new.nonzero()[0]
+    keys = (block[some].astype(np.int64) << ADDRESS_BITS)[row] | pieces[new]
+    asked = float(distinct_sectors(rows).sum()) * rows.every / len(execution.blocks)
+    share = len(keys) / len(execution.blocks[::apart]) / asked
+    return Visits(_SECTOR, keys, time[some][row], first, first + kept, most, apart, share)
+
+
+def _times(warps: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """Which row of its warp each row is.
+
+    >>> _times(np.array([5, 7, 5, 5, 7])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(warps, kind="stable")
+    starts = np.flatnonzero(np.diff(warps[order], prepend=-1))
+    counts = np.diff(starts, append=len(warps))
+    times = np.empty(len(warps), np.int64)
+    times[order] = np.arange(len(warps)) - np.repeat(starts, counts)
+    return times
+
+
+def _power_below(number: int) -> int:
+    """The largest power of two that is no larger, or 1."""
+    return 1 << max(0, number.bit_length() - 1)
 
 
 def _reads(touch: Touch, execution: Execution) -> bool:

@@ -22,8 +22,9 @@ from perfassert.engines.volume.warps import Passes, WarpCost, rows_cost
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel, Description
-from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Sampled, Touched
+from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Sampled, Touched, Visits
 from perfassert.kernel.machine import AtomicTurn
+from perfassert.kernel.names import Counter, Name
 
 _CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 
@@ -31,7 +32,8 @@ _CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedGroup:
     """One memory instruction; ``members``: numbers of the accesses that are copies of it;
-    ``serial``, ``past_l1``, ``turn``: as of an :class:`AccessGroup`."""
+    ``serial``, ``past_l1``, ``turn``, ``loops``, ``ranges``: as of an :class:`AccessGroup`.
+    ``window``: the share of its executions that count, one after the other."""
 
     field: str
     direction: Direction
@@ -42,6 +44,9 @@ class ExecutedGroup:
     serial: bool = False
     past_l1: bool = False
     turn: AtomicTurn = AtomicTurn.UNKNOWN
+    loops: tuple[Counter, ...] = ()
+    ranges: tuple[tuple[Name, tuple[int, int]], ...] = ()
+    window: float = 1.0
 
     @property
     def sampled(self) -> Sampled:
@@ -67,6 +72,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
                 access.field, access.direction, access.bytes,
                 256 if field is None else field.alignment, access.touched, tuple(numbers),
                 access.atomic and not access.merged, access.instruction in strong, access.turn,
+                access.loops, tuple(sorted(access.ranges.items(), key=str)),
             )
         )  # fmt: skip
     return result
@@ -122,11 +128,58 @@ def block_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> Counte
     return Counted(mean * sampled.total * granularity, off)
 
 
+def window_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> float:
+    """What every block touches, each for itself, in a window of the executions of all groups, which
+    lie in the same loops.
+
+    Executions are in the same window if their numbers are. Only some of them are at hand: longer
+    windows touch as much more as the distance to all of them says.
+    """
+    whole = block_footprint(groups, granularity).total
+    visits = [g.touched.visits for g in groups if g.touched.visits is not None]
+    most = max((v.most for v in visits), default=1)
+    executions = groups[0].window * most
+    if not visits or executions >= most:
+        return whole
+    length, known = max(1, round(executions)), min(v.last - v.first for v in visits)
+    blocks = groups[0].sampled.total
+    apart = max(v.apart for v in visits)
+    asked = sum(len(v.keys) / v.share for v in visits if v.share)
+    if not asked:
+        return whole
+    each = blocks * granularity / len(groups[0].sampled.spread[::apart])  # of the executed blocks
+    each /= most * sum(len(v.keys) for v in visits) / asked
+
+    def window_bytes(executions: int) -> float:
+        return _in_windows(visits, executions, apart, granularity) * executions * each
+
+    if length <= known:
+        return min(whole, window_bytes(length) * min(1.0, executions))
+    near = min(whole, window_bytes(known))
+    return near + (whole - near) * (executions - known) / (most - known)
+
+
+def _in_windows(visits: Sequence[Visits], length: int, apart: int, granularity: int) -> int:
+    """Granules that every so many-th block touches, in each window of that many executions."""
+    keys, numbers = [], []
+    for own in visits:
+        some = (own.keys >> ADDRESS_BITS) % apart == 0
+        keys.append(_coarser_keys(own.keys[some], granularity // own.grain))
+        numbers.append(own.times[some] // length)
+    key, number = np.concatenate(keys), np.concatenate(numbers)
+    places, place = np.unique(key, return_inverse=True)
+    return len(distinct(number * len(places) + place.reshape(-1)))
+
+
 def _coarser(pieces: Pieces, granularity: int) -> IntArray:
     """Keys whose pieces are as long as ``granularity``."""
-    block = pieces.keys >> ADDRESS_BITS << ADDRESS_BITS
-    keys: IntArray = block | (pieces.keys - block) // (granularity // pieces.grain)
-    return keys
+    return _coarser_keys(pieces.keys, granularity // pieces.grain)
+
+
+def _coarser_keys(keys: IntArray, ratio: int) -> IntArray:
+    block = keys >> ADDRESS_BITS << ADDRESS_BITS
+    coarser: IntArray = block | (keys - block) // ratio
+    return coarser
 
 
 def executed_granules(

@@ -10,12 +10,13 @@ from perfassert.engines.volume.executed import (
     block_footprint,
     executed_cost,
     sampling_notes,
+    window_footprint,
 )
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.representatives import Representative, alike, representatives
-from perfassert.engines.volume.reuse import Cache, Room, lost_bytes, touched_again
+from perfassert.engines.volume.reuse import AnyGroup, Cache, Room, lost_bytes, touched_again
 from perfassert.engines.volume.runs import Runs, shift_runs, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, warp_cost
 from perfassert.hardware.model import Device
@@ -105,12 +106,14 @@ def executed_blocks(
     """The same of a field whose addresses were executed."""
     costs = {d: WarpCost() for d in Direction}
     past_l1 = 0.0
+    asked: dict[tuple[int, ...], float] = {}
     for group in groups:
         cost = executed_cost(group, device)
         past_l1 += cost.sectors * device.sector_bytes * group.past_l1
+        asked[group.members] = cost.sectors * device.sector_bytes
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
-    loads = [g for g in groups if g.direction is Direction.LOAD and not g.past_l1]
+    loads = _executed_loads(groups)
     unique = block_footprint(loads, device.sector_bytes)
     lines = block_footprint(loads, device.l1_line_bytes)
     requested = costs[Direction.LOAD].sectors * device.sector_bytes
@@ -122,6 +125,7 @@ def executed_blocks(
         max(0.0, requested - (unique.total + past_l1)),
         past_l1,
         tuple(sampling_notes(groups, unique)),
+        asked,
     )
 
 
@@ -172,11 +176,17 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
     capacity = groups.l1_bytes
     cache = Cache(device.curves["l1_load"], capacity)
     loads = {name: _loads(own) for name, own in groups.fields.items()}
+    executed = {name: _executed_loads(own) for name, own in groups.executed.items()}
 
-    def space_needed(loads: Sequence[AccessGroup]) -> tuple[float, Room]:
-        sectors, lines = _footprints(loads, launch, device)
+    def space_needed(loads: Sequence[AnyGroup]) -> tuple[float, Room]:
+        executed = [g for g in loads if isinstance(g, ExecutedGroup)]
+        bound = [g for g in loads if isinstance(g, AccessGroup)]
+        sectors, lines = _footprints(bound, launch, device) if bound else (0.0, 0.0)
+        if executed:
+            sectors += window_footprint(executed, device.sector_bytes)
+            lines += window_footprint(executed, device.l1_line_bytes)
         own = lines / launch.blocks
-        return sectors, Room(own, own * groups.differing_blocks(loads))
+        return sectors, Room(own, own * groups.differing_blocks(bound))
 
     allocated = {name: f.lines / launch.blocks for name, f in on_chip.items()}
     shared = sum(
@@ -191,7 +201,12 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
         cache,
         whole,
         touched_again(
-            loads, asked, space_needed, Direction.LOAD, capacity, groups.share_of_instructions
+            {**loads, **executed},
+            asked,
+            space_needed,
+            Direction.LOAD,
+            capacity,
+            groups.share_of_instructions,
         ),
     )
     far = cache.lost_within(whole)
@@ -202,3 +217,7 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
 def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
     """Those that go through the L1."""
     return [g for g in of(Direction.LOAD, groups) if not (g.bulk or g.past_l1)]
+
+
+def _executed_loads(groups: Sequence[ExecutedGroup]) -> list[ExecutedGroup]:
+    return [g for g in groups if g.direction is Direction.LOAD and not g.past_l1]

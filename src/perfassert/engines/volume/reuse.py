@@ -39,8 +39,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, prod
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
+from perfassert.engines.volume.executed import ExecutedGroup
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.hardware.entries import CapacityCurve
 from perfassert.kernel.access import Direction
@@ -97,7 +98,9 @@ class Cache:
         return max(self.lost_within(room), miss_share(room.shared / self.capacity))
 
 
-Footprint = Callable[[Sequence[AccessGroup]], tuple[float, Room]]
+Fields = Mapping[str, Union[Sequence[AccessGroup], Sequence[ExecutedGroup]]]
+AnyGroup = Union[AccessGroup, ExecutedGroup]
+Footprint = Callable[[Sequence[AnyGroup]], tuple[float, Room]]
 """Accesses of one field → bytes that are moved, and the room that they take."""
 Window = Mapping[Counter, int]
 """Loop → consecutive iterations of it."""
@@ -122,7 +125,7 @@ def _always(_: Counter | None) -> float:
 
 
 def touched_again(
-    fields: Mapping[str, Sequence[AccessGroup]],
+    fields: Fields,
     asked: Mapping[tuple[int, ...], float],
     footprint: Footprint,
     direction: Direction,
@@ -185,10 +188,10 @@ def lost_bytes(
 
 _Place = tuple[str, Direction, tuple[Counter, ...]]
 """A field, and the loops around some of its accesses."""
-_Nest = dict[_Place, list[AccessGroup]]
+_Nest = dict[_Place, list[AnyGroup]]
 
 
-def _nests(fields: Mapping[str, Sequence[AccessGroup]]) -> dict[Counter | None, _Nest]:
+def _nests(fields: Fields) -> dict[Counter | None, _Nest]:
     """By outermost loop, None for none: the accesses of a field that lie in the same loops."""
     nests: dict[Counter | None, _Nest] = {}
     if not any(group.loops for groups in fields.values() for group in groups):
@@ -234,7 +237,7 @@ def _measure(
 
 
 def _reuse(
-    place: _Place, group: AccessGroup, before: float, windows: Sequence[_Measured]
+    place: _Place, group: AnyGroup, before: float, windows: Sequence[_Measured]
 ) -> Iterator[Again]:
     """Of the accesses in one place: within an iteration, then by the distance of iterations."""
     field, first = place[0], windows[0]
@@ -285,13 +288,15 @@ def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
             yield dict(window)
 
 
-def _trips(group: AccessGroup, loop: Counter) -> int:
+def _trips(group: AnyGroup, loop: Counter) -> int:
     first, last = dict(group.ranges).get(loop, (0, 0))
     return last - first + 1
 
 
-def _within(group: AccessGroup, window: Window) -> AccessGroup:
+def _within(group: AnyGroup, window: Window) -> AnyGroup:
     """The accesses of one window from the middle of the loops."""
+    if isinstance(group, ExecutedGroup):
+        return replace(group, window=prod(window[k] / _trips(group, k) for k in group.loops))
     ranges = dict(group.ranges)
     for loop in group.loops:
         first, last = ranges.get(loop, (0, 0))
