@@ -183,3 +183,13 @@ def test_integers_that_the_type_does_not_hold_are_an_error(fill, dtype, beyond):
     with pytest.raises(pa.LaunchError, match=f"makes {beyond}.*{dtype} does not hold"):
         contents(pa.Buffer(300, dtype, fill=fill))
     assert len(contents(pa.Buffer(300, "int32", fill=fill))) == 300
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("bfloat16", 2), ("float64", 8), ("int8", 1)])
+def test_bytes_of_a_buffer(dtype, size):
+    assert pa.Buffer((3, 5), dtype).bytes == 15 * size
+
+
+def test_a_type_without_a_size_is_refused():
+    with pytest.raises(pa.LaunchError, match="'float17' is no type that numpy knows"):
+        _ = pa.Buffer(4, "float17").bytes

@@ -11,6 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Union
 
 from perfassert.errors import LaunchError, in_short
+from perfassert.kernel.field import ITEM_BYTES
 from perfassert.quantity import to_integer, to_integers
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class Buffer:
     Args:
         shape: extents in C order; a number for a single axis. Default: that of ``data``; with
             ``alias`` it may be left out, with ``fill`` not.
-        dtype: type of an element, as numpy calls it. Default: that of ``data``; ``"int32"`` with
-            ``fill``, else ``"float32"``.
+        dtype: type of an element, as numpy calls it, or ``"bfloat16"``. Default: that of ``data``;
+            ``"int32"`` with ``fill``, else ``"float32"``.
         alignment: in bytes: the address is ≡ ``offset`` (mod ``alignment``). Default: 256.
         offset: in bytes. Default: 0. With ``alias``, from where the other argument's memory starts.
         data: an array, or a path to a ``.npy``, ``.npz`` or ``.mtx`` file; a part of the last two
@@ -125,6 +126,20 @@ class Buffer:
         """Whether its contents are known: it has ``data`` or ``fill``."""
         return self.data is not None or self.fill is not None
 
+    @property
+    def bytes(self) -> int:
+        """Size in bytes; raises :class:`LaunchError` for a type of unknown size."""
+        return math.prod(self.shape) * _item_bytes(self.dtype)
+
+
+def _item_bytes(dtype: str) -> int:
+    import numpy
+
+    try:
+        return ITEM_BYTES.get(dtype) or numpy.dtype(dtype).itemsize
+    except TypeError:
+        raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
+
 
 def _digest(array: npt.NDArray[Any] | None, pages: npt.NDArray[Any] | None) -> str:
     if array is None:
@@ -157,8 +172,6 @@ def _check_pages(
     dtype: str | None,
     offset: int,
 ) -> None:
-    import numpy
-
     if shape is None or dtype is None or content is None:
         raise LaunchError("a Buffer with pages needs shape, dtype and data")
     if content.size != len(pages) * PAGE_BYTES:
@@ -166,7 +179,7 @@ def _check_pages(
             f"a Buffer's data holds {content.size} bytes, its pages are {len(pages)} of "
             f"{PAGE_BYTES} bytes"
         )
-    size = math.prod(shape) * numpy.dtype(dtype).itemsize
+    size = math.prod(shape) * _item_bytes(dtype)
     most = (size + offset % PAGE_BYTES) // PAGE_BYTES
     ascending = bool((pages[1:] > pages[:-1]).all())
     if len(pages) and not (ascending and pages[0] >= 0 and pages[-1] <= most):

@@ -128,8 +128,7 @@ def _elements(parameter: Parameter, value: Mapping[Any, Any]) -> Iterator[tuple[
 def _region(name: str, buffer: Buffer, numbers: Mapping[str, int]) -> Region:
     array = contents(buffer, numbers)
     if array is None or buffer.pages is not None:
-        size = int(np.prod(buffer.shape)) * np.dtype(buffer.dtype).itemsize
         content = None if array is None else array.view(np.uint8).reshape(-1)
-        return Region(name, content, size, buffer.offset, buffer.pages)
+        return Region(name, content, buffer.bytes, buffer.offset, buffer.pages)
     content = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
     return Region(name, content, len(content), buffer.offset)

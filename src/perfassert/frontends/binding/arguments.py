@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from perfassert.errors import LaunchError, MissingArgument, close_matches
 from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.kernel.affine import Affine, add
@@ -189,9 +187,7 @@ class Arguments:
     def sizes(self) -> dict[str, int]:
         """Bytes of the buffers whose shape was given, by field."""
         return {
-            field: int(np.prod(buffer.shape, dtype=np.int64)) * np.dtype(buffer.dtype).itemsize
-            for field, buffer in self.buffers.items()
-            if buffer.alias is None
+            field: buffer.bytes for field, buffer in self.buffers.items() if buffer.alias is None
         }
 
     def place(self, field: str) -> tuple[str, int]:

@@ -158,7 +158,8 @@ def _arguments(arguments: Any, names: Names) -> Any:
 
 def _argument(argument: Any, names: Names) -> Any:
     if not isinstance(argument, Mapping):
-        return argument if isinstance(argument, float) else value(argument, names)
+        plain = argument is None or isinstance(argument, float)
+        return argument if plain else value(argument, names)
     sizes = _values({k: v for k, v in argument.items() if k not in ("dtype", "fill")}, names)
     dtype = {"dtype": argument["dtype"]} if "dtype" in argument else {}
     if of_a_tensor_map(argument):
