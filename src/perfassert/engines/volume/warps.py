@@ -16,7 +16,7 @@ The paper's rule that addresses more than 1024 B apart do not pair is the tag st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,13 +75,13 @@ def warp_cost(
     """Cost of the group's instructions over all warps of the launch."""
     warps = -(-launch.threads_per_block // device.warp_size)
     chosen = _choose_blocks(blocks, max(1, _MAX_ROWS // (warps * len(group.offsets))))
-    lanes = lane_addresses(group, [b.block for b in chosen], launch, device.warp_size)
+    lanes = _cost_lanes(group, [b.block for b in chosen], launch, device.warp_size)
     weights = np.array([b.weight for b in chosen]) * lanes.weight
     counts = lanes.some.sum(axis=1)
     total = WarpCost()
     for count in distinct(counts[counts > 0]):  # blocks with as many warps have arrays in common
         alike = counts == count
-        shape = (int(alike.sum()), int(count), device.warp_size)
+        shape = (int(alike.sum()), int(count), lanes.addresses.shape[2])
         addresses = lanes.addresses[alike][lanes.some[alike]].reshape(shape)
         active = lanes.active[alike][lanes.some[alike]].reshape(shape)
         total = total.plus(_cost_of_blocks(group, addresses, active, weights[alike], device))
@@ -144,19 +144,38 @@ class LaneAddresses:
     weight: float
 
 
+def _cost_lanes(
+    group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, warp_size: int
+) -> LaneAddresses:
+    """The lanes that the cost of a group is counted from: of bulk copies only the threads that
+    issue them, usually one of a block, each as a warp of its own."""
+    if not group.bulk:
+        return lane_addresses(group, blocks, launch, warp_size)
+    loops = frozenset(group.loops)
+    own = replace(
+        group, loops=(), terms=(),
+        ranges=tuple((s, r) for s, r in group.ranges if s not in loops),
+        conditions=tuple(c for c in group.conditions if not loops.intersection(c.symbols())),
+    )  # fmt: skip
+    issuing = lane_addresses(own, blocks, launch, 1).active.any(axis=(0, 2))
+    return lane_addresses(group, blocks, launch, 1, threads=np.flatnonzero(issuing))
+
+
 def lane_addresses(
     group: AccessGroup,
     blocks: Sequence[tuple[int, ...]],
     launch: Launch,
     warp_size: int,
     first: int = 0,
+    threads: IntArray | None = None,
 ) -> LaneAddresses:
     """What the lanes of some blocks access; ``first``: in so many iterations from the first one on,
-    not in some that are spread over all."""
+    not in some that are spread over all; ``threads``: only these of a block, whole warps."""
     nx, ny, _ = launch.block
     size = launch.threads_per_block
-    lanes = -(-size // warp_size) * warp_size
-    linear = np.arange(lanes, dtype=np.int64)
+    linear = np.arange(-(-size // warp_size) * warp_size, dtype=np.int64)
+    linear = linear if threads is None else threads
+    lanes = len(linear)
     thread = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}
     iterations, weight = _iterations(group, first)
     count = len(next(iter(iterations.values()))) if iterations else 1

@@ -132,7 +132,7 @@ def _box(
         wide = piece // tensor.item_bytes if axis == 0 else 1
         if count > wide:
             variable = BoxCounter(number, axis)
-            loops[variable] = count // wide
+            loops[variable] = -(-count // wide)
             place = s.add(place, s.scale(s.variable(variable), wide * step))
         address = s.add(address, s.scale(place, stride))
         clip.append((place, extent))
@@ -141,10 +141,10 @@ def _box(
 
 
 def _piece(tensor: TensorMap) -> int:
-    """Bytes of a row that are counted together."""
-    row = tensor.box[-1] * tensor.item_bytes
-    dense = tensor.element_strides[-1] == 1
-    return _PIECE if dense and row % _PIECE == 0 else tensor.item_bytes
+    """Bytes of a row that are counted together: a sector, or a shorter row as a whole."""
+    if tensor.element_strides[-1] != 1:
+        return tensor.item_bytes
+    return min(tensor.box[-1] * tensor.item_bytes, _PIECE)
 
 
 def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
