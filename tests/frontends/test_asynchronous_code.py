@@ -29,7 +29,10 @@ def gemm(n=1024, k=1024, maps=True, **defines):
 
 
 def bound(kernel, launch):
-    device = pa.device(H100)
+    return bound_on(kernel, launch, pa.device(H100))
+
+
+def bound_on(kernel, launch, device):
     return kernel.bind(launch, device.arch, device.warp_size)[0]
 
 
@@ -164,6 +167,50 @@ def test_boxes_end_with_their_tensor():
     tensor = pa.TensorMap((40, 72), (32, 32), "float32")
     p = pa.predict(kernel, pa.Launch((3, 2), 32, {"from": tensor}), H100)
     assert float(p.volumes.l2_load.fields["from"].total) == 40 * 72 * 4
+
+
+@pytest.mark.parametrize("wide", [16, 32, 48, 64])
+@pytest.mark.parametrize("end", [0, 24])
+def test_narrow_rows_of_a_box_are_as_many_sectors_as_they_touch(wide, end):
+    """A row of 16 bytes is one sector, though its elements are of one byte each."""
+    steps, blocks, defines = 8, 3, {"WIDE": wide}
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "narrow", defines=defines)
+    rows = 64 * blocks - end  # the last box ends with its tensor
+    tensor = pa.TensorMap((rows, wide * steps), (64, wide), "uint8")
+    launch = pa.Launch(blocks, 64, {"from": tensor, "n": steps})
+    p = pa.predict(kernel, launch, H100)
+    sectors = rows * steps * -(-wide // 32)
+    assert float(p.volumes.l2_load.fields["from"].total) == pytest.approx(32 * sectors, rel=1e-3)
+
+
+def test_copies_of_an_unrolled_loop_belong_to_the_arrival_behind_them():
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "copies_first")
+    tensor = pa.TensorMap((128, 32), (32, 32), "float32")
+    _, found = signals(kernel, pa.Launch(1, 64, {"from": tensor}))
+    assert [s.expects for s, _ in found if s.arrives] == [1, 1, 1, 1]
+    kinds = ["copies" if s.copies else "arrives" for s, _ in found if s.copies or s.arrives]
+    assert kinds == ["arrives", "copies"] * 4
+
+
+def test_a_commit_lets_its_thread_go_on():
+    """Products of one step start while those of the step before are under way: if copies are soon
+    there, a block is as fast as what passes shared memory."""
+    device, stages, cycles = pa.device("B200"), 4, {}
+    device = device.replace(dram_latency=device.l2_latency)
+    kernel = pa.from_cuda(EXAMPLES / "gemm_tcgen05.cu", defines={"STAGES": stages})
+    for k in (4096, 8192):
+        args = {name: pa.TensorMap((128, k), (128, 64), swizzle=128) for name in "ab"}
+        args |= {"n": 128, "k": k}
+        launch = pa.Launch(1, 192, args, shared_bytes=32768 * stages + 1024)
+        graph = bound_on(kernel, launch, device).graph
+        commits = {n.index for n in graph.nodes if n.operation == "tcgen05_commit"}
+        waited = {s.producer for n in graph.nodes for e in n.edges for s in e.sources}
+        assert commits
+        assert not commits & waited
+        cycles[k] = float(pa.predict(kernel, launch, device).cycles)
+    step = (cycles[8192] - cycles[4096]) / 64
+    passed = 2 * 32768 / device.l1_bytes_per_cycle  # written by copies, read by products
+    assert step == pytest.approx(passed, rel=0.05)
 
 
 @pytest.mark.parametrize("cluster", [1, 2, (4, 1)])

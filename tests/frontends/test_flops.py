@@ -3,7 +3,11 @@
 import pytest
 
 import perfassert as pa
+from perfassert.frontends.cuda.kernels import _flops
+from perfassert.hardware.matrix import MatrixVariant
+from perfassert.kernel.graph import Node
 
+_ONE, _TWO = "tcgen05.m128n256k16.f16.f32.ss", "tcgen05.m256n256k16.f16.f32.ss.2cta"
 CODE = """
 extern "C" __global__ void affine(float* a, const float* b, float by)
 {
@@ -17,6 +21,13 @@ extern "C" __global__ void polynomial(double* a, const double* b)
     a[i] = (2.0 * x + 3.0) * x + 4.0;
 }
 """
+
+
+def test_a_product_of_two_units_counts_half_for_each():
+    """The thread of every second block starts it, every block is taken to."""
+    nodes = [Node(0, name, "", ()) for name in (_ONE, _TWO)]
+    one, two = (_flops(n, MatrixVariant.from_name(n.operation), None, 32)[1] for n in nodes)
+    assert one == two == 2 * 128 * 256 * 16 / 32
 
 
 @pytest.mark.parametrize(

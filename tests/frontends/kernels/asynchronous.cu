@@ -150,3 +150,54 @@ extern "C" __global__ void copies_that_arrive(const float* from, float* to, int 
     }
     to[blockIdx.x * 256 + threadIdx.x] = sum;
 }
+
+// Boxes of 64 rows of WIDE bytes.
+#ifndef WIDE
+#define WIDE 16
+#endif
+extern "C" __global__ void narrow(const __grid_constant__ Map from, float* to, int n)
+{
+    __shared__ __align__(128) unsigned char box[64 * WIDE];
+    __shared__ unsigned long long barrier;
+    const unsigned full = shared_address(&barrier);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
+    __syncthreads();
+    for (int i = 0; i < n; ++i) {
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "n"(64 * WIDE));
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                         ::"r"(shared_address(box)), "l"(&from), "r"(i * WIDE), "r"(blockIdx.x * 64), "r"(full) : "memory");
+        }
+        wait(full, i & 1);
+        to[threadIdx.x] = box[threadIdx.x];
+        __syncthreads();
+    }
+}
+
+// A thread that copies, in an unrolled loop, each time before the arrival that expects it; a warp that waits.
+extern "C" __global__ void copies_first(const __grid_constant__ Map from, float* to)
+{
+    __shared__ __align__(128) float box[4][32 * 32];
+    __shared__ unsigned long long barriers[4];
+    const unsigned full = shared_address(barriers);
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 4; ++i)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full + 8 * i));
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                         ::"r"(shared_address(box[i])), "l"(&from), "r"(0), "r"(i * 32), "r"(full + 8 * i) : "memory");
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 4096;" ::"r"(full + 8 * i));
+        }
+    }
+    if (threadIdx.x / 32 == 1) {
+#pragma unroll 1
+        for (int i = 0; i < 4; ++i) {
+            wait(full + 8 * i, 0);
+            to[threadIdx.x] += box[i][threadIdx.x];
+        }
+    }
+}

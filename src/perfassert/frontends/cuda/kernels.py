@@ -533,7 +533,7 @@ def _flops(
     if node.operation == "move":
         return "", 0.0
     if variant is not None:
-        together = WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1
+        together = WARPS_OF_A_GROUP if variant.unit == "wgmma" else 2 if variant.paired else 1
         return variant.name, 2 * variant.multiply_adds / together / warp_size
     instruction = program.instructions[node.program]
     if Role.BUILDS_CONSTANT in instruction.roles:

@@ -136,15 +136,22 @@ def _copies(item: GraphItem) -> bool:
 
 
 def _hoist(items: list[GraphItem], ring: _Ring) -> None:
-    """Where copies come before the arrival that expects them, it is put before them."""
+    """Where copies come before the arrivals that expect them, these are put before them.
+
+    Copies and arrivals of an unrolled loop, ``c c a c c a``, become ``a c c a c c``.
+    """
     for body in {id(b): b for b in _bodies(items)}.values():
+        first: GraphItem | None = None  # of the copies that no arrival has come after
         own = [i for i in body if i.barriers & ring.barriers and i.instruction is not None]
-        first = next((i for i in own if _use(i).copies), None)
-        arrival = next((i for i in own if _use(i).arrives), None)
-        if first is None or arrival is None or body.index(arrival) < body.index(first):
-            continue
-        body.remove(arrival)
-        body.insert(body.index(first), arrival)
+        for item in own:
+            if _use(item).copies:
+                first = first or item
+            elif _use(item).arrives:
+                if first is None:
+                    break  # arrivals come before their copies
+                body.remove(item)
+                body.insert(body.index(first), item)
+                first = None
 
 
 def _bodies(items: list[GraphItem]) -> Iterator[list[GraphItem]]:

@@ -146,7 +146,7 @@ class Numbering:
         elif Role.COMMITS_COPIES in instruction.roles:
             copies = [s for group in state.pop(_ASYNC, []) for s in group]
             state.setdefault(0, []).append(copies or [_Setter(item)])
-        elif item.signal is not None and item.signal.copies:
+        elif (item.signal is not None and item.signal.copies) or _is_late(instruction):
             return  # its operands are read long before it is complete
         elif instruction.closes >= 0:
             state.setdefault(instruction.closes, []).append([_Setter(item)])
@@ -181,8 +181,7 @@ class Numbering:
             edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
         signal = item.signal if item.active else None
         fence = instruction.fence if signal is None else signal.waits
-        late = instruction.meets is not None and instruction.meets.late
-        copies = signal is not None and (signal.copies or late)
+        copies = signal is not None and (signal.copies or _is_late(instruction))
         common = instruction.fence and signal is None
         holds = item.active and Role.HOLDS_WARP in instruction.roles
         return Node(
@@ -239,6 +238,11 @@ def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
     done = groups[: max(0, len(groups) - wait.pending)]
     state[wait.barrier] = groups[len(done) :]
     return [s for group in done for s in group]
+
+
+def _is_late(instruction: ProgramInstruction) -> bool:
+    """Whether it arrives when what was started before it is complete, as the commit of products."""
+    return instruction.meets is not None and instruction.meets.late
 
 
 def _copy_state(state: _State) -> _State:
