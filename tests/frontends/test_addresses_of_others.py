@@ -93,6 +93,24 @@ def test_products_of_threads_with_small_magic_numbers_have_64_bits(arch):
     assert found == [4 * (t % 9 + 16 * (t % 5)) for t in range(1024)]
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("block", [(96, 1), (64, 2), (32, 4), (48, 2), (16, 4), (24, 4)], ids=str)
+def test_what_a_named_lane_says_is_its_own_value(arch, block):
+    """``__shfl_sync(mask, threadIdx.x / 32, 0)`` is ``threadIdx.x / 32`` where rows are warps."""
+    wide, rows = block
+    program = program_of("addresses.cu", "said_by_a_lane", arch)
+    threads = np.arange(wide * rows)
+    x, y = threads % wide, threads // wide
+    names = {"threadIdx.x": x, "threadIdx.y": y, "threadIdx.z": 0 * x, "laneid": threads % 32}
+    names |= {"blockDim.x": wide + 0 * x, "blockDim.y": rows + 0 * x, "blockDim.z": 1 + 0 * x}
+    first, fifth = (x[threads // 32 * 32 + lane] for lane in (0, 5))
+    places = {"in": 3 * fifth * 8 + x % 2, "out": first // 32 * 1024 + x}
+    for instruction in program.instructions:
+        for access in instruction.accesses:
+            found = program.symbols.evaluate(access.address, names)
+            assert found.tolist() == (4 * places[access.field]).tolist()
+
+
 class TestConstants:
     launch = pa.Launch(16, 256)
 

@@ -60,3 +60,11 @@ extern "C" __global__ void clamped_below_zero(const float* in, float* out, unsig
 extern "C" __global__ void remainders_of_threads(const float* in, float* out) {
     out[threadIdx.x] = in[threadIdx.x % 9 + 16 * (threadIdx.x % 5)];
 }
+
+// A warp that says that it is uniform, and what another lane would address.
+extern "C" __global__ void said_by_a_lane(const float* in, float* out)
+{
+    int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+    int fifth = __shfl_sync(0xffffffff, 3 * threadIdx.x, 5);
+    out[warp * 1024 + threadIdx.x] = in[fifth * 8 + threadIdx.x % 2];
+}

@@ -13,8 +13,8 @@ from typing import Union
 from perfassert.frontends.analysis.symbolic_logic import bitwise, predicate_function
 from perfassert.frontends.analysis.symbolic_words import WORD, Words
 from perfassert.frontends.machine.lowering_step import XOR
-from perfassert.kernel.expression_pool import Expression
-from perfassert.kernel.machine import Function, Kind, Micro, Relation, Rounding
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
+from perfassert.kernel.machine import Function, Kind, Micro, Relation, Rounding, Shuffling
 from perfassert.kernel.program import CLUSTER
 
 Results = Sequence[Union[Expression, None]]
@@ -25,6 +25,10 @@ _RELATIONS = {
 }  # fmt: skip
 _STRICT = {"<": "<", "<=": "<", ">": ">", ">=": ">", "!=": "!="}
 _NO_LIMIT = (1 << 64) - 1
+_LANES = 32
+_WHOLE_WARP = 31  # operand of a shuffle: the largest lane, without segments
+_THREAD = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+_BLOCK = ("blockDim.x", "blockDim.y", "blockDim.z")
 
 
 def _move(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
@@ -347,7 +351,7 @@ def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Of the lowest lane, where it depends on the lane: all are taken to be active."""
     s = w.s
-    lane = s.variable("laneid").terms[0][0][0]
+    lane = _lone(s.variable("laneid"))
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
@@ -356,6 +360,48 @@ def _vote(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     that not all exclude, or any one demands, is executed by warps with such a lane."""
     plain = o.targets[0] < 0 and o.targets[1] in w.uniform
     return (None, w.assume_alike(v[0])) if plain else ()
+
+
+def _shuffle(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
+    """Of a lane that is named: the value with the thread of that lane. All are taken to be active.
+
+    ``__shfl_sync(mask, threadIdx.x / 32, 0)``, by which a warp says that it is uniform, is
+    ``threadIdx.x / 32`` where rows of the block are whole warps, or where there is one row.
+    """
+    s, lane = w.s, v[1].constant
+    if o.detail[0] != Shuffling.INDEX or v[2].constant != _WHOLE_WARP or lane is None:
+        return ()
+    lane %= _LANES
+    own = {_lone(s.variable("laneid")): s.number(lane)}
+    threads = [s.variable(name) for name in _THREAD]
+    free = s.free_atoms(v[0])
+    if not free.isdisjoint(map(_lone, threads)):
+        own |= dict(zip(map(_lone, threads), _thread_of_lane(s, lane), strict=True))
+    return (s.substitute(v[0], own, {}), s.one)
+
+
+def _thread_of_lane(s: ExpressionPool, lane: int) -> tuple[Expression, ...]:
+    """``threadIdx`` of a lane of one's own warp."""
+    x, y, z = (s.variable(name) for name in _THREAD)
+    width, rows, layers = (s.variable(name) for name in _BLOCK)
+    warp, more = s.number(_LANES), s.sub(s.mul(rows, layers), s.one)
+
+    def at_lane(number: Expression) -> Expression:
+        return s.add(s.sub(number, s.mod(number, warp)), s.number(lane))
+
+    in_rows = s.compare("==", s.mul(s.mod(width, warp), more), s.zero)
+    place = at_lane(s.add(x, s.mul(width, s.add(y, s.mul(rows, z)))))
+    row = s.div(place, width)
+    return (
+        s.select(in_rows, at_lane(x), s.mod(place, width)),
+        s.select(in_rows, y, s.mod(row, rows)),
+        s.select(in_rows, z, s.div(row, rows)),
+    )
+
+
+def _lone(variable: Expression) -> int:
+    """The atom of a variable."""
+    return variable.terms[0][0][0]
 
 
 def _constant_results(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
@@ -372,7 +418,7 @@ TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.SELECT: _select, Kind.DECIDE: _decide,
     Kind.COMPARE: _compare, Kind.COMPARE_EXTENDED: _compare_extended,
     Kind.COMPARE_WIDE: _compare_wide, Kind.MINIMUM: _minimum, Kind.FIRST: _first,
-    Kind.VOTE: _vote,
+    Kind.VOTE: _vote, Kind.SHUFFLE: _shuffle,
     Kind.FROM_INTEGER: _from_integer, Kind.FLOAT_FUNCTION: _float_function,
     Kind.TO_INTEGER: _to_integer, Kind.UNKNOWN: _constant_results,
 }  # fmt: skip
