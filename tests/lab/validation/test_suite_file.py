@@ -3,7 +3,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from copy_suite import HEADER, ROWS, SUITE, write
+from copy_suite import HEADER, ROWS, SUITE, read_shipped, write
 
 import perfassert as pa
 from perfassert.errors import SuiteError
@@ -39,8 +39,8 @@ def built(suite, row):
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
-def test_shipped_suites_are_well_formed(path):
-    suite = read_suite(path)
+def test_shipped_suites_are_well_formed(path, tmp_path):
+    suite = read_shipped(path, tmp_path)
     assert suite.title
     assert suite.source
     assert pickle.loads(pickle.dumps(suite)) == suite
@@ -280,6 +280,14 @@ def test_cuda_sources(tmp_path, monkeypatch):
     }
 
 
+def test_a_null_pointer(tmp_path, monkeypatch):
+    (tmp_path / "k.cu").touch()
+    suite = read_suite(write(tmp_path, CUDA.replace("a = 0.5", 'a = "null"')))
+    monkeypatch.setattr("perfassert.frontends.cuda.kernels.from_cuda", lambda *a, **k: reading())
+    _, launch, _ = built(suite, read_rows(suite)[2])
+    assert launch.args["a"] is None
+
+
 def test_kernels_complete_what_the_suite_says(tmp_path):
     own = "[kernels.read.launch]\ngrid = 7\nshared_bytes = 512\n[kernels.read.accesses]"
     text = SUITE.replace("[kernels.read.accesses]", own)
@@ -368,7 +376,7 @@ def test_cells_that_hold_no_measurement(tmp_path):
 
 
 def test_cells_in_expressions():
-    suite = read_suite(SUITES[-1])
+    suite = read_suite(SUITES[0].parent / "stream_occupancy_v100.toml")
     spec = suite.kernels["scale"]
     names = row_names(spec, {"a": "16", "b": "16.0", "c": "1e3", "d": "1.5", "e": "", "f": "inf"})
     assert {k: names[k] for k in names if len(k) == 1 and k != "n"} == {"a": 16, "b": 16, "c": 1000}
