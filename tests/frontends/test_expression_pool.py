@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfassert.frontends.analysis.recurrences import entered_ring
+from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
 from perfassert.frontends.analysis.symbolic_words import Words
 from perfassert.frontends.machine.control_flow import EXIT, Jump, analyse
 from perfassert.kernel.expression_pool import ExpressionPool, divided_by
@@ -287,6 +287,28 @@ def test_a_ring_that_is_entered_from_outside(start, size):
     at = {LoopCounter(0): np.arange(3 * size)}
     assert s.evaluate(now, at).tolist() == seen[:-1]
     assert s.evaluate(after, at).tolist() == seen[1:]
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 7, 8])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("apart", [1, 8])
+def test_a_ring_in_an_unrolled_loop(size, steps, start, apart):
+    """``r + 1``, but 0 behind the last one, several times in an iteration."""
+    s = ExpressionPool()
+    register, counter = s.variable("r"), s.variable(LoopCounter(0))
+    value = register
+    for _ in range(steps):
+        more = s.add(value, s.number(apart))
+        value = s.select(s.compare("<", more, s.number(apart * size)), more, s.zero)
+    atom = register.terms[0][0][0]
+    form = closed_form(s, atom, value, s.number(apart * start), counter, len(s.atoms))
+    seen = [apart * ((start + steps * i) % size) for i in range(3 * size)]
+    if form is None:
+        assert steps % size == 0  # it stays where it is
+        return
+    found = s.evaluate(form, {LoopCounter(0): np.arange(3 * size)})
+    assert np.broadcast_to(found, 3 * size).tolist() == seen
 
 
 def test_a_variable_without_a_value_is_what_an_evaluation_answers():

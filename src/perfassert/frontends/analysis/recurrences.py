@@ -4,7 +4,8 @@
 * ``r' = r + t(k + 1) − t(k)``: ``r = r₀ + t(k) − t(0)``;
 * ``r' = 2ˢ · r + c``: with the fixed point ``f = −c / (2ˢ − 1)``, ``r = (r₀ − f) · 2ˢᵏ + f``;
 * ``r' = (r + c) // 2ˢ``: with ``f = c / (2ˢ − 1)``, ``r = (r₀ − f) // 2ˢᵏ + f``;
-* a place in a ring, ``r' = r + d`` but for the last of ``S``: ``r = m + d · ((k + o) mod S)``;
+* a place in a ring of ``S``, from which it goes on by ``c`` places, one or, in a loop that is
+  unrolled, several: ``r = m + d · ((c · k + o) mod S)``;
 * the parity of such rounds, which changes once in ``S`` times: ``r = r₀ + d · (k // S mod 2)``.
 
 The last two are found by executing the step from a known start until it comes back.
@@ -72,12 +73,14 @@ def _cyclic(
         if following == start and values[-2] != start:
             break
     orbit, places = values[:-1], len(values) - 1
-    if k not in atoms and values[-1] == start and places <= _LONGEST:
-        low = orbit.index(min(orbit))
-        step = orbit[(low + 1) % places] - orbit[low]
-        if orbit == [orbit[low] + step * ((i - low) % places) for i in range(places)]:
-            place = s.mod(s.add(counter, s.number(places - low)), s.number(places))
-            return s.add(s.number(orbit[low]), s.scale(place, step))
+    if k not in atoms and values[-1] == start and 1 < places <= _LONGEST:
+        low = min(orbit)
+        apart = max((max(orbit) - low) // (places - 1), 1)
+        first_place, step = (start - low) // apart, (orbit[1] - start) // apart % places
+        steps = [(first_place + step * i) % places for i in range(places)]
+        if orbit == [low + apart * place for place in steps]:
+            moved = s.add(s.scale(counter, step), s.number(first_place))
+            return s.add(s.number(low), s.scale(s.mod(moved, s.number(places)), apart))
     half = next((i for i, v in enumerate(values) if v != start), 0)
     moved = values[half]
     later = s.substitute(value, {k: s.add(counter, s.number(half))}, {}) if half else None
