@@ -77,10 +77,10 @@ def _cyclic(
         low = min(orbit)
         apart = max((max(orbit) - low) // (places - 1), 1)
         first_place, step = (start - low) // apart, (orbit[1] - start) // apart % places
-        steps = [(first_place + step * i) % places for i in range(places)]
-        if orbit == [low + apart * place for place in steps]:
-            moved = s.add(s.scale(counter, step), s.number(first_place))
-            return s.add(s.number(low), s.scale(s.mod(moved, s.number(places)), apart))
+        ring = [(first_place + step * i) % places for i in range(places)]
+        if orbit == [low + apart * at for at in ring]:
+            place = s.mod(s.add(s.scale(counter, step), s.number(first_place)), s.number(places))
+            return s.add(s.number(low), s.scale(place, apart))
     half = next((i for i, v in enumerate(values) if v != start), 0)
     moved = values[half]
     later = s.substitute(value, {k: s.add(counter, s.number(half))}, {}) if half else None
