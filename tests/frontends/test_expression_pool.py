@@ -104,6 +104,18 @@ def test_simplified_values_are_the_plain_ones(tree):
 
 
 @settings(max_examples=100)
+@given(TREES, TREES)
+def test_registers_that_are_exchanged_by_exclusive_or(left, right):
+    """As ptxas does it where no third register is free."""
+    s = ExpressionPool()
+    a, b = before = symbolic(s, left), symbolic(s, right)
+    a = s.bit_xor(a, b)
+    b = s.bit_xor(b, a)
+    a = s.bit_xor(a, b)
+    assert (b, a) == before
+
+
+@settings(max_examples=100)
 @given(TREES, TREES, st.sampled_from(NAMES))
 def test_substitution_is_evaluation_at_another_point(tree, other, name):
     s = ExpressionPool()

@@ -305,15 +305,24 @@ class ExpressionPool:
         return self._bits("|", left, right)
 
     def bit_xor(self, left: Expression, right: Expression) -> Expression:
-        """Exclusive or; ``x ^ −1`` is ``−x − 1``."""
+        """Exclusive or; ``x ^ −1`` is ``−x − 1``, and ``a ^ (a ^ b)`` is ``b``: compilers exchange
+        two registers so."""
         if left is right:
             return self.zero
+        for value, other in ((left, right), (right, left)):
+            parts = self._xor_operands(value)
+            if len(parts) == 2 and other in parts:
+                return parts[1] if parts[0] is other else parts[0]
         for value, other in ((left, right), (right, left)):
             if other.constant == -1:
                 return self.add(self.scale(value, -1), self.number(-1))
             if other is self.zero:
                 return value
         return self._bits("^", left, right)
+
+    def _xor_operands(self, value: Expression) -> tuple[Expression, ...]:
+        atom = self.atoms[value.terms[0][0][0]] if _is_atom(value) else None
+        return atom.arguments if atom is not None and atom.function == "^" else ()
 
     def _bits(self, function: str, left: Expression, right: Expression) -> Expression:
         if left is right:

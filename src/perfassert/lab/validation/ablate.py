@@ -18,8 +18,10 @@ _NEVER, _ALWAYS = 1e-6, 1e6  # so small or large that it does not count
 MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "tags of the L1": {"l1_tag_cycles": _NEVER},
     "width of the L1": {"l1_bytes_per_cycle": int(_ALWAYS)},
+    "least time of an L1 access": {"l1_access_cycles": 0.0},
     "fills into the L1": {"l1_fill_cycles": 0.0},
     "least time of a shared access": {"shared_access_cycles": 0.0},
+    "pairs of lanes that share a load": {"shared_merged_passes": 1},
     "atomics on one address": {"l2_atomic_cycles": 0.0, "shared_atomic_cycles": 0.0},
     "memory queue": {"memory_queue_depth": 4096},
     "port of a unit to the L2": {"l2_port_bytes_per_cycle": _ALWAYS},
@@ -28,6 +30,7 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "the slowest of many lines": {"dram_latency_spread": 0.0},
     "reads or writes alone are faster": {"dram_alone_factor": 1.0},
     "DRAM takes over gradually": {"dram_knee": 1e3},
+    "activation of DRAM rows": {"dram_activate": 0.0},
     "launch and drain of blocks": {"block_launch_cycles": 0.0, "block_drain_cycles": 0.0},
     "dispatch of blocks": {"block_dispatch_cycles": 0.0},
     "instructions fetched again": {
