@@ -26,6 +26,12 @@ extern "C" __global__ void sometimes(const int* __restrict__ flag, float* out, i
     if (flag[i]) for (int turn = 0; turn < 64; ++turn) x = x * 1.5f + 2.0f;
     out[i] = x;
 }
+extern "C" __global__ void mixed(const int* __restrict__ a, const int* __restrict__ b, const float* __restrict__ in,
+                                 float* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[(a[i] ^ b[i]) & 0xfffff];
+}
 extern "C" __global__ void chosen_tiles(const int* __restrict__ flag, float* out, int n)
 {
     float x = 0;
@@ -65,6 +71,14 @@ def test_addresses_that_do_not_matter_make_no_guess(predict):
     exposed = gather(predict, 0)
     assert exposed.confidence == "guessed"
     assert {a.stands_for for a in exposed.confidence_reasons} == {"address"}
+
+
+def test_two_unknowns_make_another_one(predict):
+    """They are stood in for alike, so their forms would cancel out: every thread at ``in[0]``."""
+    index = pa.Buffer(N, "int32")
+    p = predict("mixed", a=index, b=index, n=N, out=pa.Buffer(N), **{"in": pa.Buffer(N)})
+    assert p.confidence == "guessed"
+    assert float(p.volumes.l2_load.fields["in"].total) == pytest.approx(32 * N)
 
 
 def test_measured_volumes_hold_for_the_least_too(predict):

@@ -321,7 +321,7 @@ class ExpressionPool:
         return self._bits("^", left, right)
 
     def _xor_operands(self, value: Expression) -> tuple[Expression, ...]:
-        atom = self.atoms[value.terms[0][0][0]] if _is_atom(value) else None
+        atom = self.lone_atom(value)
         return atom.arguments if atom is not None and atom.function == "^" else ()
 
     def _bits(self, function: str, left: Expression, right: Expression) -> Expression:

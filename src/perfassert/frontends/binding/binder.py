@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -45,6 +46,8 @@ DEFAULT_TRIPS = 16
 """Of a loop whose end depends on data and that nobody has given a count for."""
 _GUESSED = 4096
 """Iterations that nested guesses amount to at most: more of them would say no more."""
+_MIXING = ("^", "|")
+"""Functions of two unknowns that make another one."""
 _LARGE = 2**40
 _LARGEST = 2**60
 _SAMPLED = 2**14
@@ -190,6 +193,11 @@ class Binder:
                 return as_spread(known, depends, self.launch, self.ranges)
             made = stand_in(depends, scale, self.launch, self.ranges, self.least)
             return within(made, self.extents.get(atom.name), self.ranges)
+        if atom.function in _MIXING:
+            unknowns = [list(self.symbols.unknowns(a)) for a in atom.arguments]
+            if all(unknowns):  # a number like those that were loaded: forms would cancel out
+                depends = dependence(self.program, *chain.from_iterable(unknowns))
+                return stand_in(depends, scale, self.launch, self.ranges, self.least)
         arguments = tuple(self.form(a) for a in atom.arguments)
         return self._function(atom.function, arguments)
 

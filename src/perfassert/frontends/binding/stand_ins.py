@@ -41,10 +41,10 @@ class CoordinateDependence:
 ANYTHING = CoordinateDependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 
-def dependence(program: Program, atom: Atom) -> CoordinateDependence:
-    """Of an unknown that was loaded: what its address depends on; of any other, everything."""
+def dependence(program: Program, *atoms: Atom) -> CoordinateDependence:
+    """Of unknowns that were loaded: what their addresses depend on; of any other, everything."""
     names: set[Name] = set()
-    stack, seen = [atom], {atom.index}
+    stack, seen = list(atoms), {atom.index for atom in atoms}
     while stack:
         unknown = stack.pop()
         address = program.loaded.get(unknown.name)
