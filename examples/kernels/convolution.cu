@@ -58,10 +58,8 @@
 // in registers. The thresholds are fitted: with them NVRTC 13.5 for sm_75 comes to the instruction
 // counts that were measured on an RTX 2080 Ti (with an older compiler).
 #define PIXELS (tile_size_x * tile_size_y)
-#ifndef COLUMNS_FIRST
 #define COLUMNS_FIRST \
     (PIXELS > 16 && PIXELS <= 21 && block_size_x >= FILTER && block_size_y < FILTER)
-#endif
 #define UNROLL (PIXELS > 21 ? 3 : FILTER)
 
 __constant__ float weights[FILTER * FILTER];

@@ -200,10 +200,13 @@ def _rankings(validations: Sequence[Validation]) -> Iterator[Band]:
 
 
 def _ranking(kind: PredictionKind, results: Sequence[tuple[str, MetricResult]]) -> Iterator[Band]:
-    parts = {name: _masks(result, kind) for name, result in results}
-    fitted = sum(unseen.sum() for _, unseen in parts.values()) < _LEAST
-    there = [(name, *_pairs(result, parts[name][0 if fitted else 1])) for name, result in results]
-    names = ", ".join(name for name, apart, _ in there if len(apart))
+    masks = [_masks(result, kind) for _, result in results]
+    fitted = sum(unseen.sum() for _, unseen in masks) < _LEAST
+    there = [
+        (name, *_pairs(result, mine if fitted else unseen))
+        for (name, result), (mine, unseen) in zip(results, masks, strict=True)
+    ]
+    names = ", ".join(dict.fromkeys(name for name, apart, _ in there if len(apart)))
     apart = np.concatenate([part[1] for part in there])
     right = np.concatenate([part[2] for part in there])
     if len(apart) < _LEAST:
