@@ -4,8 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Measurements of real GPUs, which are no part of the project.
 MEASURED := $(or $(PERFASSERT_MEASURED),$(wildcard ../shared/measured))
-PAGE_ROWS := 161
-ACCURACY_ROWS := 24
+PAGE_ROWS := 97
+ACCURACY_ROWS := 16
 # Our own kernels take part once `perfassert measure` has written their table.
 UNMEASURED = $(if $(wildcard $(MEASURED)/own_kernels.csv),,validation/own_kernels.toml)
 # Public programs are recorded, and public sources lie, outside: `perfassert validate SUITE --sources DIR`.
