@@ -120,7 +120,7 @@ def test_the_band_is_that_of_the_kind():
     launch = pa.Launch.cover(n, 256)
     here, there = (pa.predict(copy, launch, name) for name in (A100, "H100-SXM5-80GB"))
     assert (here.limiter, here.confidence) == ("dram", "measured")
-    assert here.error_bands["time"].suite.startswith("stream_occupancy_a100")
+    assert here.error_bands["time"].suite == "stream_occupancy_a100, stream_occupancy_five"
     assert 0 < here.errors["time"] < 0.2
     assert there.confidence in ("measured", "extrapolated")
     assert (there.errors["time"] is None) == (there.confidence == "extrapolated")
@@ -135,9 +135,9 @@ def test_the_band_is_that_of_the_kind():
 def test_every_known_error_names_the_suite_that_it_was_measured_on():
     suites = {path.stem for path in (KERNELS.parents[2] / "validation").glob("*.toml")}
     rows = read_fit(TABLE)["band"]
-    assert {row["suite"] for row in rows} <= suites
+    assert {suite for row in rows for suite in row["suite"].split(", ")} <= suites
     assert {row["metric"] for row in rows} <= set(WITH_ERROR_BAND)
-    assert all(0 <= row["error"] < 1 and row["rows"] >= 8 for row in rows)
+    assert all(0 <= row["error"] < 3 and row["rows"] >= 8 for row in rows)
     assert all(row["error"] > 0 for row in rows if row["metric"] in ("time", RANKING))
     kinds = [(r["metric"], r["arch"], r["way"], r["limiter"], r["suite"]) for r in rows]
     assert len(kinds) == len(set(kinds))

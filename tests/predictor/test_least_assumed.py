@@ -26,8 +26,8 @@ extern "C" __global__ void sometimes(const int* __restrict__ flag, float* out, i
     if (flag[i]) for (int turn = 0; turn < 64; ++turn) x = x * 1.5f + 2.0f;
     out[i] = x;
 }
-extern "C" __global__ void mixed(const int* __restrict__ a, const int* __restrict__ b, const float* __restrict__ in,
-                                 float* out, int n)
+extern "C" __global__ void mixed(const int* __restrict__ a, const int* __restrict__ b,
+                                 const float* __restrict__ in, float* out, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = in[(a[i] ^ b[i]) & 0xfffff];

@@ -81,9 +81,9 @@ __device__ inline void fill_tile(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    xgemm(int m, int n, int k, float alpha, float beta, const VectorM* __restrict__ a,
-          const VectorN* __restrict__ b, VectorM* c)
+extern "C" __launch_bounds__(THREADS)
+__global__ void xgemm(int m, int n, int k, float alpha, float beta, const VectorM* __restrict__ a,
+                      const VectorN* __restrict__ b, VectorM* c)
 {
 #if SA
     __shared__ VectorM tile_a[KWG * COLUMNS_A];

@@ -503,5 +503,8 @@ def _read_resources(data: DataNode) -> Resources:
 
 def _read_band(data: DataNode) -> ErrorBand:
     return ErrorBand(
-        data["error"].or_none(DataNode.real), data["band"].real(), data.optional("suite", "").text()
+        data["error"].or_none(DataNode.real),
+        data["band"].real(),
+        data.optional("suite", "").text(),
+        data.optional("outside", "").text(),
     )

@@ -28,7 +28,7 @@ WITH_ERROR_BAND = (
     "registers", "spill_bytes", "instructions", "advice_speedup", RANKING,
 )  # fmt: skip
 """What has a number that can be wrong, and the order of two of them."""
-_LIKE = {
+LIKE = {
     "cycles": "time",
     "roofline_time": "time",
     "dram_volume": "dram_load",
@@ -57,27 +57,27 @@ TRAITS = {
     "wave_footprint_bytes": "bytes that a wave touches",
     "stores_per_load": "bytes stored for each that is loaded",
 }
-"""What measured kernels have within a range, and how it is called."""
+"""What measured kernels have up to some number of, and how it is called."""
 _BEYOND = 1.5
-"""So many times outside of the range of what was measured is another regime."""
+"""So many times the most that was measured is another regime."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """``ranges``: trait → least and most of what was measured."""
+    """``most``: of each trait, the most that was measured."""
 
     kind: PredictionKind
     error: float
     suite: str
     fitted: bool
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
 
     def find_outside(self, traits: Mapping[str, float]) -> str:
         """The trait that nothing like was measured with, in words; or ``""``."""
-        for name, (least, most) in self.ranges.items():
-            value = traits.get(name, least)
-            if not least / _BEYOND <= value <= most * _BEYOND:
-                return f"{value:.3g} {TRAITS[name]}, measured: {least:.3g} to {most:.3g}"
+        for name, most in self.most.items():
+            value = traits.get(name, 0.0)
+            if value > most * _BEYOND:
+                return f"{value:.3g} {TRAITS[name]}, at most {most:.3g} were measured"
         return ""
 
 
@@ -86,8 +86,9 @@ def _table() -> Mapping[str, tuple[_Row, ...]]:
     rows: dict[str, list[_Row]] = {}
     for entry in read_fit(TABLE)["band"]:
         kind = PredictionKind(entry["arch"], entry["way"], entry["limiter"])
-        ranges = {name: (low, high) for name, (low, high) in entry.get("ranges", {}).items()}
-        row = _Row(kind, float(entry["error"]), entry["suite"], entry["fitted"], ranges)
+        row = _Row(
+            kind, float(entry["error"]), entry["suite"], entry["fitted"], entry.get("most", {})
+        )
         rows.setdefault(entry["metric"], []).append(row)
     return {metric: tuple(entries) for metric, entries in rows.items()}
 
@@ -140,7 +141,7 @@ def error_band(
 ) -> ErrorBand:
     """The band of a metric; unknown where that kind, or a kernel with such ``traits``, was never
     measured: then the kinds that are most alike count."""
-    rows = {row.kind: row for row in _table().get(_LIKE.get(metric, metric), ())}
+    rows = {row.kind: row for row in _table().get(LIKE.get(metric, metric), ())}
     own = rows.get(kind)
     outside = "" if own is None else own.find_outside(traits)
     if own is not None and not outside:
@@ -149,7 +150,8 @@ def error_band(
     alike = (rows.get(k) for k in more_general(kind))
     general = next((row.error for row in alike if row is not None), None)
     if general is None:
-        general = max((r.error for r in _everything() if r.kind != GUESSED), default=1.0)
+        widest = (r for r in rows.values() or _everything() if r.kind != GUESSED)
+        general = max((r.error for r in widest), default=1.0)
     return ErrorBand(None, max(general, own.error if own else 0.0), "", outside)
 
 

@@ -136,7 +136,7 @@ class Ranking:
         >>> launch = pa.Launch.cover((4096, 4096), block=(32, 8))
         >>> ranking = pa.rank({"columns": (columns, launch), "rows": (rows, launch)}, "a100")
         >>> ranking.best, ranking.tied_with_best()
-        ('rows', ('rows', 'columns'))
+        ('rows', ('rows',))
         >>> ranking.expect(order=["rows", "columns"]) is ranking
         True
     """

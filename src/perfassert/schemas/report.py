@@ -81,7 +81,7 @@ def _prediction() -> Schema:
         "spill_bytes": count,
         "instructions": count,
     }
-    band = {"error": count, "band": NUMBER, "suite": TEXT}
+    band = {"error": count, "band": NUMBER, "suite": TEXT, "outside": TEXT}
     limits = one_of(("", *LIMITERS))
     own = {
         "kernel": TEXT, "device": TEXT, "device_digest": TEXT, "model_version": TEXT,
@@ -91,7 +91,7 @@ def _prediction() -> Schema:
         "volumes": _whole(dict.fromkeys(UNITS, at("volume"))), "occupancy": _whole(occupancy),
         "resources": _whole(resources), "stalls": table_of(NUMBER),
         "advice": either(list_of(_advice()), _NULL), "assumptions": list_of(at("assumption")),
-        "exact": list_of(TEXT), "error_bands": table_of(_whole(band)),
+        "exact": list_of(TEXT), "error_bands": table_of(_whole(band, ("outside",))),
         "confidence": one_of((*CONFIDENCES, *FORMER_CONFIDENCES)),
         "confidence_reasons": list_of(at("assumption")),
         "diagnostics": {"type": "object"},

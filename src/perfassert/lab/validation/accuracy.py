@@ -103,15 +103,15 @@ def accuracy_page(results: Sequence[Validation], day: date, rows: int | None = N
 
 def _coverage(results: Sequence[Validation]) -> Iterator[str]:
     """How often the error that is stated for a time holds, on suites that it has not seen."""
-    held = coverage(results)
-    if len(held) < 2:
+    covered = coverage(results)
+    if len(covered) < 2:
         return
-    total = sum(rows for rows, _ in held.values())
-    share = sum(rows * inside for rows, inside in held.values()) / total
+    total = sum(rows for rows, _ in covered.values())
+    share = sum(rows * inside for rows, inside in covered.values()) / total
     names = {result.suite.path.stem: result.suite.title for result in results}
     rows = [
         (names[name], str(rows), percent(inside, signed=False))
-        for name, (rows, inside) in held.items()
+        for name, (rows, inside) in covered.items()
     ]
     rows.append(("all", str(total), percent(share, signed=False)))
     yield f"{_COVERAGE}\n{_table(('suite', 'n', 'within the band'), rows)}\n"

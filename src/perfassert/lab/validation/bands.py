@@ -20,7 +20,9 @@ import numpy.typing as npt
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import Vector, percentage_errors
 from perfassert.predictor.errors import (
+    ANY,
     GUESSED,
+    LIKE,
     RANKING,
     TRAITS,
     WITH_ERROR_BAND,
@@ -41,7 +43,7 @@ _STEPS = np.array([0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value that nine of ten
 # predictions stay below. `way`: the kernel was described by hand, compiled, or what it does is
-# guessed; `rows`: measured points; `ranges`: what they lie between; `fitted`: values of the model
+# guessed; `rows`: measured points; `most`: the most that they have; `fitted`: values of the model
 # have seen them, because too few others are there. `ranking`: two launches of one kernel whose
 # predicted times lie further apart are in the measured order in nine cases of ten.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
@@ -58,7 +60,7 @@ class Band:
     rows: int
     suite: str
     fitted: bool
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,11 @@ def coverage(
     result = {}
     for name in dict.fromkeys(point.suite for point in points):
         others = [point for point in points if point.suite != name]
-        table = {band.kind: band.error for band in _calibrated(metric, others)}
+        table = {band.kind: band.error for band in _calibrate(metric, others)}
         unseen = [point for point in points if point.suite == name and not point.fitted]
-        held = [point.error <= _band(point.kind, table) for point in unseen]
-        if held:
-            result[name] = len(held), sum(held) / len(held)
+        inside = [point.error <= _band(point.kind, table) for point in unseen]
+        if inside:
+            result[name] = len(inside), sum(inside) / len(inside)
     return result
 
 
@@ -104,7 +106,7 @@ def bands_text(entries: Sequence[Band], model_version: str) -> str:
     """The table as TOML."""
     parts = [_HEADER.format(version=model_version)]
     for b in entries:
-        ranges = ", ".join(f"{name} = [{low}, {high}]" for name, (low, high) in b.ranges.items())
+        most = ", ".join(f"{name} = {value}" for name, value in b.most.items())
         parts.append(
             f"""
 [[band]]
@@ -117,7 +119,7 @@ rows = {b.rows}
 suite = "{b.suite}"
 fitted = {str(b.fitted).lower()}
 """
-            + (f"ranges = {{ {ranges} }}\n" if ranges else "")
+            + (f"most = {{ {most} }}\n" if most else "")
         )
     return "".join(parts)
 
@@ -125,8 +127,8 @@ fitted = {str(b.fitted).lower()}
 def _of_metric(metric: str, validations: Sequence[Validation]) -> Iterator[Band]:
     if metric == RANKING:
         yield from _rankings(validations)
-    elif metric not in _FACTS:
-        yield from _calibrated(metric, list(_points(metric, validations)))
+    elif metric not in _FACTS and metric not in LIKE:
+        yield from _calibrate(metric, list(_points(metric, validations)))
 
 
 def _points(metric: str, validations: Sequence[Validation]) -> Iterator[_Point]:
@@ -145,7 +147,7 @@ def _results(
         yield from ((validation, r) for r in validation.metrics if r.spec.name == metric)
 
 
-def _calibrated(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
+def _calibrate(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
     for kind in _kinds([point.kind for point in points]):
         mine = [point for point in points if _is_of(point.kind, kind)]
         unseen = [point for point in mine if not point.fitted]
@@ -154,7 +156,9 @@ def _calibrated(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
         if len(chosen) >= _LEAST:
             error = round_significant(_quantile(chosen), 2)
             suites = ", ".join(dict.fromkeys(point.suite for point in chosen))
-            yield Band(metric, kind, error, len(chosen), suites, fitted, _ranges(kind, chosen))
+            yield Band(
+                metric, kind, error, len(chosen), suites, fitted, _most(metric, kind, chosen)
+            )
 
 
 def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
@@ -180,15 +184,12 @@ def _quantile(points: Sequence[_Point]) -> float:
     return ordered[min(place, len(ordered) - 1)].error
 
 
-def _ranges(kind: PredictionKind, points: Sequence[_Point]) -> dict[str, tuple[float, float]]:
-    """What the points lie between; what stands for another kind has no range."""
-    if kind.arch == "any":
+def _most(metric: str, kind: PredictionKind, points: Sequence[_Point]) -> dict[str, float]:
+    """Of each trait that a time depends on, the most of any point; what stands for another kind has
+    no limit."""
+    if metric != "time" or kind.arch == ANY:
         return {}
-    values = {name: [point.traits[name] for point in points] for name in TRAITS}
-    return {
-        name: (round_significant(min(own), 3), round_significant(max(own), 3))
-        for name, own in values.items()
-    }
+    return {name: round_significant(max(p.traits[name] for p in points), 3) for name in TRAITS}
 
 
 def _rankings(validations: Sequence[Validation]) -> Iterator[Band]:
