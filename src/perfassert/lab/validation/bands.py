@@ -3,7 +3,7 @@
 A band is calibrated as in split conformal prediction (Lei et al., *Distribution-free predictive
 inference for regression*, 2018): of n errors that nothing was fitted on, the quantile at
 0.9 · (n + 1) / n holds a further one with a probability of 90 % if it is drawn alike. Rows of one
-suite are alike, those of another are not, so each suite weighs as much as any other, and
+suite are alike, those of another are not, so suites of eight and more rows weigh the same, and
 :func:`coverage` asks how often the band of all other suites holds for the rows of one.
 """
 
@@ -175,10 +175,12 @@ def _is_of(kind: PredictionKind, general: PredictionKind) -> bool:
 
 
 def _quantile(points: Sequence[_Point]) -> float:
-    """The error that a share of :data:`_COVERED` stays below, each suite weighing the same."""
+    """The error that a share of :data:`_COVERED` stays below; each suite weighs the same, but less
+    if it has few rows."""
     rows = Counter(point.suite for point in points)
     ordered = sorted(points, key=lambda point: point.error)
-    shares = np.cumsum([1 / rows[point.suite] for point in ordered]) / len(rows)
+    weights = np.cumsum([min(1.0, _LEAST / rows[point.suite]) for point in ordered])
+    shares = weights / weights[-1]
     level = min(1.0, _COVERED * (len(points) + 1) / len(points))
     place = int(np.searchsorted(shares, level - 1e-9))
     return ordered[min(place, len(ordered) - 1)].error
