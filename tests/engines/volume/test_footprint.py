@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perfassert as pa
+from perfassert.engines.volume import footprint
 from perfassert.engines.volume.binding import bind_groups
 from perfassert.engines.volume.footprint import box_volume, granules, linear_range, threads_in
 from perfassert.engines.volume.runs import (
@@ -96,6 +97,19 @@ def test_random_accesses(texts, launch, dtype, phase, data):
     first = data.draw(st.integers(0, last - 1))
     blocks = list(brute_force.block_order(launch.grid))[first:last]
     assert_footprints(kernel, loads, launch, blocks, first, last)
+
+
+@pytest.mark.parametrize("text", ["(3 * x + 6145 * y) // 2", "(6145 * x + 3 * y) // 2"])
+def test_too_many_points_are_left_out_where_they_lie_closest(text, monkeypatch):
+    """A quarter of them, an item of 4 bytes in 24, still touches each sector but for the last ones
+    of a row; without every second row it would be half of them."""
+    loads, launch = [f"a[{text}]"], pa.Launch((8, 8), (8, 8))
+    monkeypatch.setattr(footprint, "_MAX_ENUMERATED", 64 * 64 // 4)
+    kernel = make(loads, "float32")
+    runs = granules(bind_groups(kernel, launch), linear_range(launch.grid, 0, 64), launch, 32)
+    blocks = list(brute_force.block_order(launch.grid))
+    starts = brute_force.addresses(kernel, "a", loads, launch, blocks)
+    assert count(runs) == pytest.approx(len(brute_force.granules(starts, 4, 32)), rel=0.05)
 
 
 @settings(max_examples=60)

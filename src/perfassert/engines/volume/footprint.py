@@ -25,7 +25,7 @@ that are touched are those of bytes 0 to 199.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import gcd, lcm
 
@@ -49,8 +49,9 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 
-_MAX_ENUMERATED = 2_000_000
-"""Points of terms that are not affine; beyond, every second value of the longest coordinate."""
+_MAX_ENUMERATED = 2**21
+"""Points of one set of tied coordinates; beyond, every second value of the one of them that moves
+addresses the least."""
 _MAX_RUNS = 2**24
 """Pieces of one footprint that are distinguished, 16 B each: beyond, it is a wrong trip count's."""
 AxisRange = tuple[int, int]
@@ -188,20 +189,28 @@ def _check_pieces(group: AccessGroup, count: int) -> None:
 def _enumerate_tied(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Iterator[IntArray]:
     """Enumerate, per set of tied coordinates, the part of the address that depends on them: for all
     their values (or many of them), ascending."""
-    names = sorted((name for tied in group.tied for name in tied.names), key=str)
-    axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names}
-    while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
-        longest = max(names, key=lambda s: len(axes[s]))
-        axes[longest] = axes[longest][::2]
     for tied in group.tied:
-        own = [axes[s] for s in tied.names]
+        axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in tied.names}
+        while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
+            finest = min(
+                (name for name in tied.names if len(axes[name]) > 1),
+                key=lambda name: (_step_of_second(tied, axes, name), -len(axes[name]), str(name)),
+            )
+            axes[finest] = axes[finest][::2]
         key = tuple((symbols[s], len(axes[s])) for s in tied.names)
         values = tied.known.get(key)
         if values is None:
-            values = _tied_values(tied, own)
+            values = _tied_values(tied, [axes[s] for s in tied.names])
             if tied.same_in_blocks:
                 tied.known[key] = values
         yield values
+
+
+def _step_of_second(tied: Tied, axes: Mapping[Name, IntArray], name: Name) -> int:
+    """Bytes between the first value of a coordinate and the next but one, others at their first."""
+    ends = [axes[s][:3:2] if s == name else axes[s][:1] for s in tied.names]
+    address = tied.forms(dict(zip(tied.names, np.ix_(*ends), strict=True)))[0]
+    return int(np.ptp(address))
 
 
 def _tied_values(tied: Tied, axes: Sequence[IntArray]) -> IntArray:
