@@ -8,7 +8,7 @@ stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -81,16 +81,25 @@ class _Row:
         return ""
 
 
+_Rows = Mapping[PredictionKind, _Row]
+
+
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, tuple[_Row, ...]]:
-    rows: dict[str, list[_Row]] = {}
+def _table() -> Mapping[str, _Rows]:
+    """Metric → what is known of each kind."""
+    rows: dict[str, dict[PredictionKind, _Row]] = {}
     for entry in read_fit(TABLE)["band"]:
         kind = PredictionKind(entry["arch"], entry["way"], entry["limiter"])
-        row = _Row(
-            kind, float(entry["error"]), entry["suite"], entry["fitted"], entry.get("most", {})
-        )
-        rows.setdefault(entry["metric"], []).append(row)
-    return {metric: tuple(entries) for metric, entries in rows.items()}
+        error, most = float(entry["error"]), entry.get("most", {})
+        row = _Row(kind, error, entry["suite"], entry["fitted"], most)
+        rows.setdefault(entry["metric"], {})[kind] = row
+    return rows
+
+
+def read_traits(diagnostics: Mapping[str, float], registers: int) -> dict[str, float]:
+    """The :data:`TRAITS` of a prediction."""
+    known = {**diagnostics, "registers": registers}
+    return {name: float(known[name]) for name in TRAITS}
 
 
 def exact_metrics(model: Model) -> frozenset[str]:
@@ -141,25 +150,27 @@ def error_band(
 ) -> ErrorBand:
     """The band of a metric; unknown where that kind, or a kernel with such ``traits``, was never
     measured: then the kinds that are most alike count."""
-    rows = {row.kind: row for row in _table().get(LIKE.get(metric, metric), ())}
+    rows = _table().get(LIKE.get(metric, metric), {})
     own = rows.get(kind)
     outside = "" if own is None else own.find_outside(traits)
     if own is not None and not outside:
         seen = ", to which it was fitted" if own.fitted else ""
         return ErrorBand(own.error, own.error, own.suite + seen)
-    alike = (rows.get(k) for k in more_general(kind))
-    general = next((row.error for row in alike if row is not None), None)
-    if general is None:
-        widest = (r for r in rows.values() or _everything() if r.kind != GUESSED)
-        general = max((r.error for r in widest), default=1.0)
-    return ErrorBand(None, max(general, own.error if own else 0.0), "", outside)
+    alike = nearest_error(kind, {k: row.error for k, row in rows.items() if k != kind})
+    if alike is None:
+        every = (row for others in _table().values() for row in others.values())
+        alike = max((row.error for row in every if row.kind != GUESSED), default=1.0)
+    return ErrorBand(None, max(alike, own.error if own else 0.0), "", outside)
 
 
-def more_general(kind: PredictionKind) -> Iterator[PredictionKind]:
-    """The kinds that stand for one that was not measured, the most alike first."""
-    yield replace(kind, arch=ANY)
-    yield replace(kind, arch=ANY, limiter=ANY)
+def nearest_error(kind: PredictionKind, errors: Mapping[PredictionKind, float]) -> float | None:
+    """The error of the kind, or of what is most like it, or else the widest but for guesses; None:
+    there is none."""
+    known = (errors[k] for k in examples_of(kind) if k in errors)
+    widest = max((error for k, error in errors.items() if k != GUESSED), default=None)
+    return next(known, widest)
 
 
-def _everything() -> Iterator[_Row]:
-    return (row for rows in _table().values() for row in rows)
+def examples_of(kind: PredictionKind) -> tuple[PredictionKind, ...]:
+    """The kind, and those that stand for it where it was not measured, the most alike first."""
+    return kind, replace(kind, arch=ANY), replace(kind, arch=ANY, limiter=ANY)

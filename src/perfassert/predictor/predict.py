@@ -25,7 +25,7 @@ from perfassert.predictor.confidence import (
     judge_confidence,
     may_be_bounded,
 )
-from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics
+from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics, read_traits
 from perfassert.predictor.executed import bind_least
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch, estimate_bound_launch
@@ -139,7 +139,7 @@ def _of(
     bound, occupancy, estimate = bound_launch.kernel, bound_launch.occupancy, bound_launch.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     diagnostics = _diagnostics(model, time)
-    bands = error_bands(model, time.limiter, {**diagnostics, "registers": bound.registers})
+    bands = error_bands(model, time.limiter, read_traits(diagnostics, bound.registers))
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
     if confidence == "guessed":
         apart = 1.0

@@ -27,7 +27,8 @@ from perfassert.predictor.errors import (
     TRAITS,
     WITH_ERROR_BAND,
     PredictionKind,
-    more_general,
+    examples_of,
+    nearest_error,
 )
 from perfassert.quantity import round_significant
 
@@ -90,16 +91,10 @@ def coverage(
         others = [point for point in points if point.suite != name]
         table = {band.kind: band.error for band in _calibrate(metric, others)}
         unseen = [point for point in points if point.suite == name and not point.fitted]
-        inside = [point.error <= _band(point.kind, table) for point in unseen]
+        inside = [point.error <= (nearest_error(point.kind, table) or 0.0) for point in unseen]
         if inside:
             result[name] = len(inside), sum(inside) / len(inside)
     return result
-
-
-def _band(kind: PredictionKind, table: Mapping[PredictionKind, float]) -> float:
-    """As a prediction finds its band; what no other suite has a kind for is unknown."""
-    known = (table[k] for k in (kind, *more_general(kind)) if k in table)
-    return next(known, max(table.values(), default=0.0))
 
 
 def bands_text(entries: Sequence[Band], model_version: str) -> str:
@@ -149,7 +144,7 @@ def _results(
 
 def _calibrate(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
     for kind in _kinds([point.kind for point in points]):
-        mine = [point for point in points if _is_of(point.kind, kind)]
+        mine = [point for point in points if kind in examples_of(point.kind)]
         unseen = [point for point in mine if not point.fitted]
         fitted = len(unseen) < _LEAST
         chosen = mine if fitted else unseen
@@ -163,15 +158,8 @@ def _calibrate(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
 
 def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
     """Those that were measured, and what they are examples of, in order."""
-    every = {k for kind in measured for k in (kind, *(more_general(kind)))} - {
-        *more_general(GUESSED)
-    }
-    every |= {GUESSED} & set(measured)
+    every = {example for kind in measured for example in examples_of(kind)}
     return sorted(every, key=lambda kind: (kind.arch, kind.way, kind.limiter))
-
-
-def _is_of(kind: PredictionKind, general: PredictionKind) -> bool:
-    return general in (kind, *more_general(kind))
 
 
 def _quantile(points: Sequence[_Point]) -> float:
@@ -225,7 +213,7 @@ def _ranking(kind: PredictionKind, results: Sequence[tuple[str, MetricResult]]) 
 
 def _masks(result: MetricResult, kind: PredictionKind) -> tuple[Mask, Mask]:
     """The points of a kind, and those of them that nothing was fitted on."""
-    mine = np.array([k is not None and _is_of(k, kind) for k in result.kinds], dtype=bool)
+    mine = np.array([k is not None and kind in examples_of(k) for k in result.kinds], dtype=bool)
     return mine, mine & ~np.array(result.fitted, dtype=bool)
 
 

@@ -26,7 +26,7 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor.errors import TRAITS, PredictionKind, kind_of
+from perfassert.predictor.errors import PredictionKind, kind_of, read_traits
 from perfassert.predictor.predict import predict
 from perfassert.system.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
@@ -183,8 +183,7 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
             reasons[metric.name] = _reason(error)
     kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
     bands = {m.name: prediction.error_band(m.name).band for m in suite.metrics}
-    known = {**prediction.diagnostics, "registers": prediction.resources.registers}
-    traits = {trait: float(known[trait]) for trait in TRAITS}
+    traits = read_traits(prediction.diagnostics, prediction.resources.registers)
     return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands, traits)
 
 
