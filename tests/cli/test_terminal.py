@@ -154,7 +154,7 @@ WORK = [
     ("perfassert.frontends.cuda.inventory", "kernels", ["kernels", "{cubin}"]),
     ("perfassert.frontends.cuda.inventory", "kernels",
      ["init", "{cubin}", "-o", "{folder}/t.py", "--json"]),
-    ("perfassert.comparison.sides", "_kernels", ["diff", "{cubin}", "{cubin}", "--json"]),
+    ("perfassert.comparison.sides", "kernels", ["diff", "{cubin}", "{cubin}", "--json"]),
     ("perfassert.predictor.predict", "predict",
      ["predict", "{sass}", "--device", "a100", "--grid", "8", "--block", "64", "--arg", "n=512",
       "--arg", "a=2", "--json"]),
@@ -167,6 +167,7 @@ WORK = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(("module", "name", "words"), WORK, ids=lambda value: str(value)[:24])
 def test_long_work_says_so_on_standard_error(tmp_path, module, name, words):
     fixtures = Path(__file__).parents[1] / "frontends" / "fixtures"
