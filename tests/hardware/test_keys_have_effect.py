@@ -15,7 +15,9 @@ from perfassert.sensitivity.examples import EXAMPLES, example
 ONLY_DIAGNOSTICS = {"tlb_page_bytes"}  # no metric follows from TLB misses
 OF_CLUSTERS = {"cluster_latency", "cluster_bytes_per_cycle"}
 """What only Hopper's code can ask for: ``tests/predictor/test_distributed_shared_memory.py``."""
-LEFT_OUT = ONLY_DIAGNOSTICS | OF_CLUSTERS | {"warp_size"}
+OF_BANDS = {"slowest_clock_hz", "fastest_clock_hz"}
+"""What only says how wrong a time may be: ``tests/predictor/test_clock_range.py``."""
+LEFT_OUT = ONLY_DIAGNOSTICS | OF_CLUSTERS | OF_BANDS | {"warp_size"}
 OPERATIONS = tuple(pa.device("a100").operations)
 PIPELINES = tuple(pa.device("a100").pipelines)
 
@@ -65,7 +67,6 @@ def cases():
         *((c.kernel, c.launch) for c in (example(name, 32) for name in EXAMPLES)),
         (copy, launch),
         chains("constant_load"),
-        *of_compiled_code(),
         (copy, pa.Launch(1, 256)),  # one unit, whose port is the limit
         (accesses(["a[x]"], registers=255), pa.Launch.cover(1 << 20, 128)),
         (accesses(["a[x]"], registers=65), pa.Launch.cover(1 << 20, 256)),
@@ -85,6 +86,7 @@ def cases():
             pa.Kernel.from_accesses("stencil", halo, stencil, ["b[z, y, x]"], flops=5),
             pa.Launch.cover((256, 128, 64), (32, 8, 1)),
         ),
+        *of_compiled_code(),  # last: it takes longest, and few keys need it
     )
 
 
@@ -126,6 +128,7 @@ def differences(devices, key):
                 yield {part for part in old.keys() | new.keys() if old.get(part) != new.get(part)}
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("key", [k for k in VALUES if k not in LEFT_OUT])
 def test_values(devices, key):
     if key in NEED_COMPILED_CODE:

@@ -67,7 +67,10 @@ def _check_order(values: Mapping[str, float], fail: Fail) -> None:
         ("l2_latency", "dram_latency"),
         ("dram_bandwidth", "l2_bandwidth"),
         ("sustained_clock_hz", "clock_hz"),
+        ("slowest_clock_hz", "clock_hz"),
     ]
+    if values["fastest_clock_hz"]:
+        ordered.append(("clock_hz", "fastest_clock_hz"))
     for key in ("dram_channels", "dram_page_bytes", "dram_queue_depth", "dram_request_bytes"):
         if values["dram_activate"] and not values[key]:
             fail(key, "is needed, as the file has dram_activate")

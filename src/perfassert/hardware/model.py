@@ -64,6 +64,8 @@ class Device:
             ``"loose-round-robin"``, as of :func:`simulate`.
         clock_hz: clock under load, at which the measured values hold.
         sustained_clock_hz: clock while matrix units are busy all the time; 0: no other.
+        slowest_clock_hz, fastest_clock_hz: at which boards of this model were seen to run under
+            load; 0: at no other than ``clock_hz``.
         max_threads_per_block, max_block_z: largest block, and largest block in z.
         max_threads_per_unit, max_blocks_per_unit: threads and blocks that an SM holds.
         registers_per_unit: 32-bit registers of an SM.
@@ -101,6 +103,7 @@ class Device:
             thread, whatever the addresses; 0 if unknown.
         dram_bandwidth: measured, reads and writes together, in bytes per second.
         dram_alone_factor: what reads or writes alone reach, in units of ``dram_bandwidth``.
+        dram_peak_bandwidth: nominal, which no launch exceeds, in bytes per second; 0 if unknown.
         dram_knee: exponent of the soft maximum where DRAM takes over; large is sharp.
         dram_latency_growth: by how much of ``dram_latency`` a load from a busy DRAM is slower.
         dram_latency_spread: by how much of ``dram_latency`` latencies of single lines lie about it.
@@ -154,6 +157,8 @@ class Device:
     warp_scheduler: str
     clock_hz: float
     sustained_clock_hz: float
+    slowest_clock_hz: float
+    fastest_clock_hz: float
     max_threads_per_block: int
     max_block_z: int
     max_threads_per_unit: int
@@ -189,6 +194,7 @@ class Device:
     l2_double_update_cycles: float
     dram_bandwidth: float
     dram_alone_factor: float
+    dram_peak_bandwidth: float
     dram_knee: float
     dram_latency_growth: float
     dram_latency_spread: float
@@ -235,6 +241,16 @@ class Device:
     def max_warps_per_unit(self) -> int:
         """Most warps that one SM holds."""
         return self.max_threads_per_unit // self.warp_size
+
+    @property
+    def peak_clock_hz(self) -> float:
+        """Highest clock that is known of the device, in hertz."""
+        return max(self.clock_hz, self.fastest_clock_hz)
+
+    @property
+    def peak_dram_bandwidth(self) -> float:
+        """What DRAM moves at most, in bytes per second: nominal, and no less than was measured."""
+        return max(self.dram_peak_bandwidth, self.dram_bandwidth * self.dram_alone_factor)
 
     @property
     def l2_effective_bytes(self) -> int:
@@ -290,7 +306,9 @@ class Device:
         """Variant of the device: a hypothetical or clocked-down GPU.
 
         Values are checked as a file's are, and what refers to one of them changes with it.
-        Latencies of L2 and DRAM are times: at another clock they are other numbers of cycles.
+        Latencies of L2 and DRAM are times: at another clock they are other numbers of cycles. A
+        clock that is given is known, so that it has no slowest and fastest one. The peak of DRAM
+        changes by as much as its bandwidth.
 
         Args:
             **changes: attribute → value in base units: ``clock_hz=765e6``, ``l2_bytes=80 << 20``.
@@ -328,8 +346,13 @@ class Device:
         whole = (k for k, v in numbers.items() if VALUES[k].integer and v == int(v))
         changes |= {k: int(numbers[k]) for k in whole}
         clock = numbers.get("clock_hz", self.clock_hz) / self.clock_hz
-        times = {key: getattr(self, key) * clock for key in _TIMES} if clock != 1 else {}
-        all_changes: dict[str, Any] = {"digest": digest, **self._with_references(times | changes)}
+        follow = {key: getattr(self, key) * clock for key in _TIMES} if clock != 1 else {}
+        if "clock_hz" in numbers:
+            follow |= {"slowest_clock_hz": 0.0, "fastest_clock_hz": 0.0}
+        if "dram_bandwidth" in numbers:
+            faster = numbers["dram_bandwidth"] / self.dram_bandwidth
+            follow["dram_peak_bandwidth"] = self.dram_peak_bandwidth * faster
+        all_changes: dict[str, Any] = {"digest": digest, **self._with_references(follow | changes)}
         variant = dataclasses.replace(self, **all_changes)
         variant.check(f"{self.name}.replace({changed})")
         return variant

@@ -18,22 +18,24 @@ from perfassert.hardware.shipped import read_fit
 from perfassert.prediction.error_band import FACT, ErrorBand
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import Model
+from perfassert.predictor.time import Time
+from perfassert.quantity import round_significant
 
 TABLE = "model-error"
-RANKING = "ranking"
-"""The band within which two launches of one kernel count as tied."""
 WITH_ERROR_BAND = (
     "time", "cycles", "roofline_time", "dram_load", "dram_store", "dram_volume", "l2_load",
     "l2_store", "l2_volume", "l1_wavefronts", "l1_cycles", "shared_wavefronts", "occupancy",
-    "registers", "spill_bytes", "instructions", "advice_speedup", RANKING,
+    "registers", "spill_bytes", "instructions", "advice_speedup", "speed_of_light", "headroom",
 )  # fmt: skip
-"""What has a number that can be wrong, and the order of two of them."""
+"""What has a number that can be wrong."""
 LIKE = {
     "cycles": "time",
     "roofline_time": "time",
     "dram_volume": "dram_load",
     "l2_volume": "l2_load",
     "advice_speedup": "time",
+    "headroom": "time",
+    "speed_of_light": "dram_load",
 }
 """Metrics that are made of another one, whose error they have."""
 
@@ -125,12 +127,32 @@ def _kind(device: Device, spill_bytes: int | None, drawn: bool, limiter: str) ->
 
 
 def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict[str, ErrorBand]:
-    """The band of every metric of a launch with those :data:`TRAITS`."""
+    """The band of every metric of a launch with those :data:`TRAITS`; that of its limiter, how far
+    two bounds have to lie apart, is that of all times of its way of description."""
     kernel, exact = model.bound_launch.kernel, exact_metrics(model)
     kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
-    return {
+    bands = {
         name: FACT if name in exact else error_band(name, kind, traits) for name in WITH_ERROR_BAND
     }
+    if not model.by_hand:
+        bands["limiter"] = error_band("time", PredictionKind(ANY, kind.way, ANY))
+    return bands
+
+
+def add_clock_range(band: ErrorBand, device: Device, time: Time) -> ErrorBand:
+    """The band of a time on a device that is known to run at other clocks, too: what DRAM takes is
+    a time, all else cycles."""
+    if not time.busy:
+        return band
+    slowest = device.slowest_clock_hz or device.clock_hz
+    fastest = device.fastest_clock_hz or device.clock_hz
+    dram = time.bounds.get("dram", 0.0)
+    others = max((t for name, t in time.bounds.items() if name != "dram"), default=0.0)
+    counted = others if time.limiter == "dram" else time.busy
+    longest = max(time.busy, counted * device.clock_hz / slowest)
+    least = max(min(dram, time.busy), time.busy * device.clock_hz / fastest)
+    above, below = longest / time.busy - 1, 1 - least / time.busy
+    return replace(band, above=round_significant(above, 3), below=round_significant(below, 3))
 
 
 def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, ErrorBand]:
@@ -138,6 +160,9 @@ def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, Er
     ``apart`` by which what was assumed changes the time. Facts stay facts."""
     wider = {}
     for name, band in bands.items():
+        if name == "limiter":
+            wider[name] = band
+            continue
         guess = error_band(name, GUESSED)
         widest = max(band.band, guess.band, apart)
         known = guess if guess.error is not None else band
