@@ -1,4 +1,4 @@
-"""The ranking curve: time by place, with the band that counts as tied."""
+"""The ranking curve: time by place; what is tied with the best stands out."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ def plot(ranking: Ranking, path: Path) -> None:
     times = [float(p.time) * 1e6 for _, p in ranking.entries]
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
-    axes.axhspan(
-        times[0], times[0] * (1 + ranking.band), alpha=0.2, color="gray", linewidth=0,
-        label=f"tied with the best (within {100 * ranking.band:g} %)",
-    )  # fmt: skip
     axes.plot(places, times, marker="o", markersize=4, linewidth=1)
+    tied = set(ranking.tied_with_best())
+    axes.plot(
+        [i for i, (key, _) in enumerate(ranking.entries, 1) if key in tied],
+        [float(p.time) * 1e6 for key, p in ranking.entries if key in tied],
+        linestyle="", marker="o", markersize=7,
+        label=f"tied: less than {100 * ranking.confidence:g} % sure that the best is faster",
+    )  # fmt: skip
     axes.set(xlabel="place", ylabel="predicted time [µs]", ylim=(0, None))
     axes.set_title(f"{first.kernel} on {first.device}")
     if count <= _LABELLED:

@@ -1,9 +1,11 @@
-"""Which launch is fastest: candidates ordered by predicted time, ties declared."""
+"""Which launch is fastest: candidates ordered by predicted time, and how sure the order is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from math import floor
 from pathlib import Path
 from typing import Any, Union
 
@@ -14,19 +16,24 @@ from perfassert.errors import (
     RankingError,
     in_short,
 )
+from perfassert.expect.check import ALLOW, FAIL, check_undecided
 from perfassert.expect.condition import parse_share
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.errors import RANKING
+from perfassert.predictor.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
-from perfassert.quantity import to_list
+from perfassert.quantity import to_list, to_real
 from perfassert.report.tables import Table, percent, table
 
 Candidate = Union[str, Launch, Extent]
 Key = Union[str, Launch, tuple[int, int, int]]
 Candidates = Union[Sequence[Candidate], Mapping[str, tuple[Kernel, Launch]]]
+
+_SHOWN = 20
+"""Places that fit a terminal."""
+_ALLOWED = 'give undecided="allow" if either may be faster'
 
 
 def rank(
@@ -36,6 +43,7 @@ def rank(
     kernel: Kernel | None = None,
     domain: Extent | None = None,
     predictor: Callable[[Kernel, Launch, Device | str | Path], Prediction] = predict,
+    confidence: float = CONFIDENCE,
 ) -> Ranking:
     """Predict every candidate, and order them by predicted time, fastest first.
 
@@ -48,6 +56,8 @@ def rank(
         kernel: the kernel to launch, where candidates are blocks or launches. Default: none.
         domain: what each block covers, in threads in (x, y, z). Default: none.
         predictor: what predicts one candidate. Default: :func:`perfassert.predict`.
+        confidence: how likely the order of two candidates has to be to count as decided, above
+            0.5 and below 1. Default: 0.9.
 
     Returns:
         A :class:`Ranking`.
@@ -65,6 +75,9 @@ def rank(
         >>> ranking.best, ranking.position((1, 256))
         ((256, 1, 1), 2)
     """
+    sure = to_real(confidence, "confidence", RankingError)
+    if not 0.5 < sure < 1:
+        raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
     for key, (own, launch) in _pairs(candidates, kernel, domain):
         if key in predictions:
@@ -76,7 +89,7 @@ def rank(
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))
-    return Ranking(tuple(ordered))
+    return Ranking(tuple(ordered), confidence=float(sure))
 
 
 def _pairs(
@@ -121,11 +134,15 @@ def format_key(key: Key) -> str:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates with their predictions, fastest first; ties are declared.
+    """Candidates with their predictions, fastest first.
+
+    The order of two candidates is decided where it is likely enough; see
+    :meth:`Prediction.probability_faster`. Else it is undecided, and they are tied.
 
     Args:
         entries: pairs of candidate and prediction, fastest first. A candidate is a block padded to
             three numbers, a launch, or a label.
+        confidence: how likely the order of two has to be to count as decided. Default: 0.9.
         on_expect: called with the complaints of every :meth:`expect`. Default: none.
 
     Example:
@@ -133,7 +150,7 @@ class Ranking:
         >>> fields = [pa.Field("a", shape=(4096, 4096)), pa.Field("b", shape=(4096, 4096))]
         >>> rows = pa.Kernel.from_accesses("rows", fields, loads=["a[y, x]"], stores=["b[y, x]"])
         >>> columns = pa.Kernel.from_accesses("columns", fields, ["a[x, y]"], ["b[x, y]"])
-        >>> launch = pa.Launch.cover((4096, 4096), block=(32, 8))
+        >>> launch = pa.Launch.cover((4096, 4096), block=(256, 1))
         >>> ranking = pa.rank({"columns": (columns, launch), "rows": (rows, launch)}, "a100")
         >>> ranking.best, ranking.tied_with_best()
         ('rows', ('rows',))
@@ -142,18 +159,20 @@ class Ranking:
     """
 
     entries: tuple[tuple[Key, Prediction], ...]
+    confidence: float = field(default=CONFIDENCE, kw_only=True)
     on_expect: Callable[[list[str]], object] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
 
-    @property
-    def band(self) -> float:
-        """Relative difference of two times below which candidates are tied.
+    def __str__(self) -> str:
+        """The first :data:`_SHOWN` places."""
+        table = str(ranking_table(self, _SHOWN))
+        left = len(self.entries) - _SHOWN
+        return f"{table}\n… and {left} more" if left > 0 else table
 
-        It is the widest band of any candidate, as measured on pairs of launches of one kernel; a
-        fraction of the smaller time.
-        """
-        return max(p.error_band(RANKING).band for _, p in self.entries)
+    def __repr__(self) -> str:
+        fastest = format_key(self.best)
+        return f"<Ranking of {len(self.entries)} candidates, {fastest} fastest>"
 
     @property
     def best(self) -> Key:
@@ -183,23 +202,40 @@ class Ranking:
         """
         return dict(self.entries)[self._key(candidate)]
 
+    def probability_faster(self, first: Candidate, second: Candidate) -> float | None:
+        """How likely the first candidate is faster than the second; None where that is guessed.
+
+        Args:
+            first: a block, a launch or a label.
+            second: another one.
+
+        Raises:
+            RankingError: one of them was not ranked.
+        """
+        return self.prediction(first).probability_faster(self.prediction(second))
+
     def tied_with_best(self) -> tuple[Key, ...]:
-        """Candidates that the model cannot distinguish from the fastest, the fastest included."""
-        limit = self._time(self.best) * (1 + self.band)
-        return tuple(k for k, p in self.entries if float(p.time) <= limit)
+        """The fastest candidate, and those whose order with it is undecided."""
+        best = self.entries[0][1]
+        return tuple(
+            k
+            for i, (k, p) in enumerate(self.entries)
+            if i == 0 or (best.probability_faster(p) or 0.0) < self.confidence
+        )
 
     def table(self) -> str:
-        """Table of place, candidate, time, distance to the best and limiter.
+        """Table of places; ``=`` marks ties with the best.
 
-        ``=`` marks ties with the best.
+        Columns: place, candidate, time, distance to the best, how likely the best is faster, and
+        limiter.
         """
         return str(ranking_table(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data that JSON can hold; times in seconds, fastest first."""
-        tied = set(self.tied_with_best())
+        tied, fastest = set(self.tied_with_best()), self.entries[0][1]
         return {
-            "band": self.band,
+            "confidence": self.confidence,
             "candidates": [
                 {
                     "candidate": format_key(key),
@@ -209,6 +245,7 @@ class Ranking:
                     "time": float(p.time),
                     "limiter": p.limiter,
                     "tied_with_best": key in tied,
+                    "best_is_faster": None if p is fastest else fastest.probability_faster(p),
                 }
                 for key, p in self.entries
             ],
@@ -222,15 +259,19 @@ class Ranking:
         order: Sequence[Candidate] | None = None,
         within: str | float | None = None,
         of: Candidate | None = None,
+        undecided: str = FAIL,
     ) -> Ranking:
         """Check claims about the order, and fail with the table if one does not hold.
 
         Args:
             best: this candidate is first, or tied with the first.
             best_in: at least one of these is first, or tied with the first.
-            order: no candidate is faster than one before it by more than :attr:`band`.
+            order: each candidate is faster than all behind it. Of each pair that holds, is
+                contradicted, or is undecided, as it is not likely enough either way.
             within: how much slower than the best ``of`` is at most: ``"5 %"`` or 0.05.
             of: the candidate that ``within`` is about.
+            undecided: what becomes of undecided pairs of ``order``, and of a ``best`` of which
+                nothing but guesses is known: ``"fail"`` (default) or ``"allow"``.
 
         Returns:
             The ranking itself.
@@ -253,21 +294,23 @@ class Ranking:
         __tracebackhide__ = True
         if best is None and best_in is None and order is None and within is None:
             raise ExpectationError("expect() was given no claim: best, best_in, order or within")
+        check_undecided(undecided)
         if (within is None) != (of is None):
             raise ExpectationError("within= and of= go together")
         complaints: list[str] = []
+        strict = undecided != ALLOW
         if best is not None:
-            complaints += self._check_best([best])
+            complaints += self._check_best([best], strict)
         if best_in is not None:
             best_in = to_list(best_in, "best_in", RankingError)
             if not best_in:
                 raise ExpectationError("best_in is empty; name at least one candidate")
-            complaints += self._check_best(best_in)
+            complaints += self._check_best(best_in, strict)
         if order is not None:
             order = to_list(order, "order", RankingError)
             if len({self._key(c) for c in order}) < max(2, len(order)):
                 raise ExpectationError("order needs at least two candidates, each once")
-            complaints += self._check_order(order)
+            complaints += self._check_order(order, strict)
         if within is not None and of is not None:
             complaints += self._check_within(parse_share(within), of)
         if self.on_expect is not None:
@@ -275,7 +318,8 @@ class Ranking:
         if complaints:
             device = self.entries[0][1].device
             headline = "; ".join(complaints)
-            note = f"times within {percent(self.band, signed=False)} count as tied (=)"
+            sure = percent(self.confidence, signed=False)
+            note = f"= tied: less than {sure} sure that the best is faster"
             raise ExpectationFailed(f"{headline} (on {device})\n\n{self.table()}\n\n{note}")
         return self
 
@@ -293,29 +337,38 @@ class Ranking:
     def _time(self, candidate: Candidate) -> float:
         return float(self.prediction(candidate).time)
 
-    def _check_best(self, wanted: Sequence[Candidate]) -> list[str]:
+    def _check_best(self, wanted: Sequence[Candidate], strict: bool) -> list[str]:
         keys = [self._key(c) for c in wanted]
-        if set(keys) & set(self.tied_with_best()):
-            return []
         nearest = min(keys, key=self._time)
-        behind = percent(self._time(nearest) / self._time(self.best) - 1)
-        return [
-            f"best is {format_key(self.best)}, expected {' or '.join(format_key(k) for k in keys)} "
-            f"(place {self.position(nearest)}, {behind})"
-        ]
+        named = " or ".join(format_key(k) for k in keys)
+        if nearest not in self.tied_with_best():
+            behind = percent(self._time(nearest) / self._time(self.best) - 1)
+            return [
+                f"best is {format_key(self.best)}, expected {named} "
+                f"(place {self.position(nearest)}, {behind})"
+            ]
+        if strict and self.probability_faster(self.best, nearest) is None:
+            return [f"whether {named} is best is undecided: what differs is guessed; {_ALLOWED}"]
+        return []
 
-    def _check_order(self, order: Sequence[Candidate]) -> list[str]:
-        keys = [self._key(c) for c in order]
-        complaints = []
-        for i, first in enumerate(keys):
-            for second in keys[i + 1 :]:
-                if self._time(second) * (1 + self.band) < self._time(first):
-                    ahead = percent(self._time(first) / self._time(second) - 1)
-                    complaints.append(
-                        f"{format_key(first)} is slower than {format_key(second)} ({ahead}), "
-                        "expected the opposite order"
-                    )
-        return complaints
+    def _check_order(self, order: Sequence[Candidate], strict: bool) -> list[str]:
+        pairs = combinations([self._key(c) for c in order], 2)
+        return [complaint for pair in pairs if (complaint := self._check_pair(*pair, strict))]
+
+    def _check_pair(self, first: Key, second: Key, strict: bool) -> str:
+        """Why the first is not known to be faster than the second, or ``""``."""
+        likely = self.probability_faster(first, second)
+        names = format_key(first), format_key(second)
+        if likely is not None and likely <= 1 - self.confidence:
+            ahead = percent(self._time(first) / self._time(second) - 1)
+            return "{} is slower than {} ({}), expected the opposite order".format(*names, ahead)
+        if not strict or (likely is not None and likely >= self.confidence):
+            return ""
+        why = "what differs is guessed"
+        if likely is not None:
+            sure, needed = (percent(p, signed=False) for p in (likely, self.confidence))
+            why = f"{sure} sure, {needed} needed"
+        return "{} before {} is undecided ({}); {}".format(*names, why, _ALLOWED)
 
     def _check_within(self, share: float, of: Candidate) -> list[str]:
         key = self._key(of)
@@ -331,7 +384,8 @@ class Ranking:
 
 def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
     """Candidates, the fastest first; ``top``: only so many."""
-    best = float(ranking.entries[0][1].time)
+    fastest = ranking.entries[0][1]
+    best = float(fastest.time)
     tied = set(ranking.tied_with_best())
     rows = [
         (
@@ -339,8 +393,17 @@ def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
             format_key(key),
             p.time,
             percent(float(p.time) / best - 1) if best else "",
+            "" if i == 1 else _sure(fastest.probability_faster(p)),
             p.limiter,
         )
         for i, (key, p) in enumerate(ranking.entries[:top], 1)
     ]
-    return table(("place", "candidate", "time", "to the best", "limiter"), rows)
+    header = ("place", "candidate", "time", "to the best", "best is faster", "limiter")
+    return table(header, rows)
+
+
+def _sure(likely: float | None) -> str:
+    """A probability; what is not certain is never shown as if it were."""
+    if likely is None:
+        return "guessed"
+    return "> 99 %" if likely > 0.99 else f"{floor(100 * likely)} %"

@@ -49,6 +49,7 @@ def test_every_kernel_of_the_sources_is_in_the_suite():
     assert used == written
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_rows_can_be_predicted(device):
     start = DEVICES.index(device)

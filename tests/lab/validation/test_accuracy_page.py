@@ -174,7 +174,7 @@ def test_nothing_is_written_where_nothing_is_predicted(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--date", "2025-01-02"], "--date: goes with --accuracy PAGE"),
+        (["--date", "2025-01-02"], "--date: goes with --accuracy or --decisions PAGE"),
         (["--accuracy", "no/such/folder.md"], "there is no folder no/such; make it first"),
         (["--record", "no/such/folder.json"], "there is no folder no/such; make it first"),
         (["--pairs", "time"], "--pairs: goes with one suite"),

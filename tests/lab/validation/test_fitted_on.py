@@ -23,7 +23,10 @@ from perfassert.lab.validation.statistics import summarize_groups
 
 REPOSITORY = Path(__file__).parents[3]
 HALVED = f'configuration = ["kernel", "mega", "threads"]\n{SUITE}'
-FITTED_BY_OTHERS = ("te42kyfo/warpspeed", "published times of dedispersion")  # no suite's rows
+FITTED_BY_OTHERS = (  # no suite's rows
+    "te42kyfo/warpspeed", "published times of dedispersion", "NvBench times of matrix-vector",
+    "published tuning space of a convolution, RTX A4000",
+)  # fmt: skip
 ENTRY = """
 [[fitted_on]]
 devices = ["a100"]

@@ -114,7 +114,7 @@ def _coverage(results: Sequence[Validation]) -> Iterator[str]:
         for name, (rows, inside) in covered.items()
     ]
     rows.append(("all", str(total), percent(share, signed=False)))
-    yield f"{_COVERAGE}\n{_table(('suite', 'n', 'within the band'), rows)}\n"
+    yield f"{_COVERAGE}\n{markdown_table(('suite', 'n', 'within the band'), rows)}\n"
 
 
 def _section(result: Validation) -> str:
@@ -131,7 +131,7 @@ def _parts(result: Validation) -> Iterator[str]:
     yield from _figures_of_unseen_rows(result)
     if any(metric.seen.n for metric in result.metrics):
         yield "Rows that were used for fitting and do not test the model:"
-        yield _table(_HEADING, [_row(metric, metric.seen) for metric in result.metrics])
+        yield markdown_table(_HEADING, [_row(metric, metric.seen) for metric in result.metrics])
     if suite.fitted_on:
         yield "What was fitted, and on which rows:"
         yield "\n".join(_wrap(_entry(suite, entry), "- ") for entry in suite.fitted_on)
@@ -145,11 +145,11 @@ def _figures_of_unseen_rows(result: Validation) -> Iterator[str]:
     if any(metric.unseen.n for metric in result.metrics):
         if result.suite.fitted_on:
             yield "Rows that were not used for fitting:"
-        yield _table(_HEADING, [_row(metric, metric.unseen) for metric in result.metrics])
+        yield markdown_table(_HEADING, [_row(metric, metric.unseen) for metric in result.metrics])
     else:
         yield "All rows were used for fitting."
     if targets := [row for metric in result.metrics for row in _targets(result, metric)]:
-        yield _table(("metric", "figure", "target", "found", ""), targets)
+        yield markdown_table(("metric", "figure", "target", "found", ""), targets)
 
 
 def _row(metric: MetricResult, summary: Summary) -> tuple[str, ...]:
@@ -190,7 +190,8 @@ def _condition(condition: CellCondition) -> str:
     return f"`{condition.column}` = {' or '.join(map(str, condition.values))}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of the page."""
     from tabulate import tabulate
 
     text: str = tabulate(rows, headers=list(header), tablefmt="github", disable_numparse=True)

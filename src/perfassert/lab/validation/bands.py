@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from perfassert.lab.validation.run import MetricResult, Validation
-from perfassert.lab.validation.statistics import Vector, percentage_errors
+from perfassert.lab.validation.statistics import percentage_errors
 from perfassert.predictor.errors import (
     ANY,
     GUESSED,
     LIKE,
-    RANKING,
     TRAITS,
     WITH_ERROR_BAND,
     PredictionKind,
@@ -32,21 +29,16 @@ from perfassert.predictor.errors import (
 )
 from perfassert.quantity import round_significant
 
-Mask = npt.NDArray[np.bool_]
 _LEAST = 8
 """Fewer points say nothing about a 90th percentile."""
 _FACTS = ("registers",)
 """Of the code that is predicted; where a measurement differs it is of other code."""
 _COVERED = 0.9
-_RIGHT = 0.9
-"""So many pairs must be in the measured order for their distance to count as told apart."""
-_STEPS = np.array([0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value that nine of ten
 # predictions stay below. `way`: the kernel was described by hand, compiled, or what it does is
 # guessed; `rows`: measured points; `most`: the most that they have; `fitted`: values of the model
-# have seen them, because too few others are there. `ranking`: two launches of one kernel whose
-# predicted times lie further apart are in the measured order in nine cases of ten.
+# have seen them, because too few others are there.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
 """
 
@@ -120,9 +112,7 @@ fitted = {str(b.fitted).lower()}
 
 
 def _of_metric(metric: str, validations: Sequence[Validation]) -> Iterator[Band]:
-    if metric == RANKING:
-        yield from _rankings(validations)
-    elif metric not in _FACTS and metric not in LIKE:
+    if metric not in _FACTS and metric not in LIKE:
         yield from _calibrate(metric, list(_points(metric, validations)))
 
 
@@ -180,49 +170,3 @@ def _most(metric: str, kind: PredictionKind, points: Sequence[_Point]) -> dict[s
     if metric != "time" or kind.arch == ANY:
         return {}
     return {name: round_significant(max(p.traits[name] for p in points), 3) for name in TRAITS}
-
-
-def _rankings(validations: Sequence[Validation]) -> Iterator[Band]:
-    """Of each kind, the smallest step from which on predicted distances are in the measured
-    order."""
-    results = [(v.suite.path.stem, r) for v, r in _results("time", validations)]
-    for kind in _kinds([kind for _, r in results for kind in r.kinds if kind is not None]):
-        yield from _ranking(kind, results)
-
-
-def _ranking(kind: PredictionKind, results: Sequence[tuple[str, MetricResult]]) -> Iterator[Band]:
-    masks = [_masks(result, kind) for _, result in results]
-    fitted = sum(unseen.sum() for _, unseen in masks) < _LEAST
-    there = [
-        (name, *_pairs(result, mine if fitted else unseen))
-        for (name, result), (mine, unseen) in zip(results, masks, strict=True)
-    ]
-    names = ", ".join(dict.fromkeys(name for name, apart, _ in there if len(apart)))
-    apart = np.concatenate([part[1] for part in there])
-    right = np.concatenate([part[2] for part in there])
-    if len(apart) < _LEAST:
-        return
-    share = _STEPS[-1]
-    for low, high in reversed(list(pairwise(_STEPS))):
-        here = (apart >= low) & (apart < high)
-        if here.any() and right[here].mean() < _RIGHT:
-            break
-        share = low
-    yield Band(RANKING, kind, float(share), len(apart), names, fitted)
-
-
-def _masks(result: MetricResult, kind: PredictionKind) -> tuple[Mask, Mask]:
-    """The points of a kind, and those of them that nothing was fitted on."""
-    mine = np.array([k is not None and kind in examples_of(k) for k in result.kinds], dtype=bool)
-    return mine, mine & ~np.array(result.fitted, dtype=bool)
-
-
-def _pairs(result: MetricResult, mine: Mask) -> tuple[Vector, Vector]:
-    """Of pairs of launches of one kernel: how far predicted apart, and whether truly in order."""
-    apart, right = [], []
-    for i, j in combinations(np.flatnonzero(mine), 2):
-        if result.groups[i] == result.groups[j]:
-            predicted = result.predicted[i] / result.predicted[j]
-            apart.append(max(predicted, 1 / predicted) - 1)
-            right.append((result.measured[i] - result.measured[j]) * (predicted - 1) >= 0)
-    return np.array(apart, dtype=np.float64), np.array(right, dtype=np.float64)

@@ -41,7 +41,8 @@ class RowOutcome:
     ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
     ``kind``: what sort of prediction it is; ``guessed``: it rests on stand-ins, so that its error
     is not the model's; ``bands``: by metric, how wrong it says that it may be; ``traits``: what
-    says whether kernels like this one were measured.
+    says whether kernels like this one were measured; ``kernel``: its name; ``speed_of_light`` in
+    seconds.
     """
 
     line: int
@@ -55,6 +56,8 @@ class RowOutcome:
     guessed: bool = False
     bands: Mapping[str, float] = field(default_factory=dict)
     traits: Mapping[str, float] = field(default_factory=dict)
+    kernel: str = ""
+    speed_of_light: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
     ``kinds``: of each point, None where the prediction is a guess; ``bands``: how wrong it says
-    that it may be, as a share; ``traits``: of each point, see there.
+    that it may be, as a share; ``traits``, ``kernels``, ``speeds_of_light``: of each point, see
+    there.
     ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
     alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
     prediction or no measurement of it.
@@ -74,6 +78,8 @@ class MetricResult:
     kinds: tuple[PredictionKind | None, ...]
     bands: Vector
     traits: tuple[Mapping[str, float], ...]
+    kernels: tuple[str, ...]
+    speeds_of_light: Vector
     measured: Vector
     predicted: Vector
     fitted: tuple[bool, ...]
@@ -184,7 +190,11 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
     kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
     bands = {m.name: prediction.error_band(m.name).band for m in suite.metrics}
     traits = read_traits(prediction.diagnostics, prediction.resources.registers)
-    return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands, traits)
+    return RowOutcome(
+        row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands, traits,
+        prediction.kernel,
+        float(prediction.speed_of_light),
+    )  # fmt: skip
 
 
 def _reason(error: Exception) -> str:
@@ -210,6 +220,8 @@ def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
         kinds=tuple(None if o.guessed else o.kind for o in there),
         bands=np.array([o.bands.get(spec.name, np.inf) for o in there], dtype=np.float64),
         traits=tuple(o.traits for o in there),
+        kernels=tuple(o.kernel for o in there),
+        speeds_of_light=np.array([o.speed_of_light for o in there], dtype=np.float64),
         measured=measured,
         predicted=predicted,
         fitted=tuple(o.fitted for o in there),

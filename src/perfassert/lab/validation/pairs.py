@@ -1,0 +1,250 @@
+"""``devices/fits/pair-error.toml``: how sure the predicted order of two launches is, fitted and
+tested on pairs of measured rows.
+
+Pairs are of rows of one group of a suite. Of each kind of pair, scale and power (see
+:mod:`perfassert.predictor.pairs`) are those of the largest likelihood on a grid; a suite counts at
+most as much as :data:`_LEAST` of its pairs, as pairs that share rows are not independent. How well
+they are calibrated is asked twice: rows are halved by chance, and pairs within one half test what
+those within the other gave; and the pairs of a suite test what all other suites gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.lab.validation.run import MetricResult, Validation
+from perfassert.lab.validation.statistics import Vector
+from perfassert.predictor.pairs import (
+    ANY,
+    CONFIDENCE,
+    OTHER,
+    PairError,
+    PairKind,
+    TimedLaunch,
+    examples_of_pair,
+    pair_kind,
+)
+from perfassert.quantity import round_significant
+
+_LEAST = 50
+"""Fewer pairs are no kind of their own."""
+_SCALES = np.geomspace(0.003, 3.0, 40)
+_POWERS = np.geomspace(0.7, 40.0, 25)
+_FINEST = 0.01
+"""Times that differ by less are never decided: measurements do not repeat any better."""
+_ODDS = np.log(CONFIDENCE / (1 - CONFIDENCE))
+BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""Ends of the bins of the reliability diagram."""
+_HEADER = """\
+# How sure the predicted order of two measured launches is, by kind of pair: the odds that the one
+# that is predicted to be faster by a factor of e^x is faster are (1 + x / scale) ^ power.
+# `way`: described by hand, or compiled; `kernel`: the same with other block shapes, tiles or code,
+# or another; `limiter`: that of both, "any" where it is the same, "other" where it is not.
+# Written by `perfassert validate SUITE… --pair-errors FILE` with model version {version}.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPair:
+    """Two measured rows: ``distance``: predicted, as a logarithm; ``apart``: measured, likewise and
+    positive; ``right``: whether the order is the predicted one; ``half``: of both rows, None where
+    they are of two; ``fitted``: something was fitted on one of them."""
+
+    suite: str
+    kind: PairKind
+    distance: float
+    apart: float
+    right: bool
+    half: int | None
+    fitted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PairFit:
+    """One row of the table."""
+
+    kind: PairKind
+    error: PairError
+    pairs: int
+    suites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """How well probabilities follow what was measured; ``probability``: of the predicted order of
+    each pair, ``right``: whether it is the measured one."""
+
+    probability: Vector
+    right: npt.NDArray[np.bool_]
+    apart: Vector
+
+    @property
+    def brier(self) -> float:
+        """The mean squared distance of a probability to what came."""
+        return float(np.mean((self.probability - self.right) ** 2))
+
+    @property
+    def naive_brier(self) -> float:
+        """Of the rule that is always sure of the predicted order."""
+        return float(np.mean(~self.right))
+
+    def share_decided(self, apart: float = 0.0) -> float | None:
+        """The share of the pairs, of those whose times differ by so much, that is decided."""
+        there = self.apart >= np.log1p(apart)
+        return float(np.mean(self.probability[there] >= CONFIDENCE)) if there.any() else None
+
+    @property
+    def share_right(self) -> float | None:
+        """The share of the decided pairs whose order is right."""
+        decided = self.probability >= CONFIDENCE
+        return float(np.mean(self.right[decided])) if decided.any() else None
+
+    def bins(self) -> Iterator[tuple[float, float, int, float, float]]:
+        """Of each bin its ends, how many pairs, their mean probability and the share right."""
+        for low, high in pairwise(BINS):
+            here = (self.probability >= low) & (self.probability < high)
+            if here.any():
+                mean, share = self.probability[here].mean(), self.right[here].mean()
+                yield low, high, int(here.sum()), float(mean), float(share)
+
+
+def measured_pairs(validations: Sequence[Validation]) -> list[MeasuredPair]:
+    """The pairs of all suites whose times differ, predicted and measured; a guess is in none."""
+    return [
+        pair
+        for validation in validations
+        for result in validation.metrics
+        if result.spec.name == "time"
+        for pair in _pairs(validation.suite.path.stem, result)
+    ]
+
+
+def _pairs(suite: str, result: MetricResult) -> Iterator[MeasuredPair]:
+    halves = [crc32(f"{suite}:{line}".encode()) & 1 for line in result.lines]
+    predicted, measured = np.log(result.predicted), np.log(result.measured)
+    certain = [i for i, kind in enumerate(result.kinds) if kind is not None]
+    for i, j in combinations(certain, 2):
+        distance, apart = predicted[i] - predicted[j], measured[i] - measured[j]
+        if result.groups[i] == result.groups[j] and distance and apart:
+            kind = pair_kind(_timed_launch(result, i), _timed_launch(result, j))
+            half = halves[i] if halves[i] == halves[j] else None
+            right = bool(distance * apart > 0)
+            fitted = result.fitted[i] or result.fitted[j]
+            yield MeasuredPair(suite, kind, abs(distance), abs(apart), right, half, fitted)
+
+
+def _timed_launch(result: MetricResult, i: int) -> TimedLaunch:
+    kind = result.kinds[i]
+    assert kind is not None
+    return TimedLaunch(
+        result.kernels[i], kind.way == "compiled", kind.limiter, float(result.predicted[i])
+    )
+
+
+def fit_pair_errors(pairs: Sequence[MeasuredPair]) -> tuple[PairFit, ...]:
+    """The table, in a fixed order: kinds with enough pairs, and what stands for the others."""
+    by_kind: dict[PairKind, list[MeasuredPair]] = {}
+    for pair in pairs:
+        for kind in _kinds_of(pair.kind):
+            by_kind.setdefault(kind, []).append(pair)
+    return tuple(
+        PairFit(kind, _fit(mine), len(mine), tuple(dict.fromkeys(pair.suite for pair in mine)))
+        for kind, mine in sorted(by_kind.items())
+        if len(mine) >= _LEAST
+    )
+
+
+def _kinds_of(kind: PairKind) -> tuple[PairKind, ...]:
+    """The kind, and the one of any limiter that it is an example of."""
+    if kind.limiter == OTHER:
+        return (kind,)
+    return kind, PairKind(kind.way, kind.kernel, ANY)
+
+
+def _fit(pairs: Sequence[MeasuredPair]) -> PairError:
+    suites = [[p for p in pairs if p.suite == name] for name in {p.suite for p in pairs}]
+    loss = np.zeros((len(_SCALES), len(_POWERS)))
+    for mine in suites:
+        distance = np.array([p.distance for p in mine])
+        sign = np.where([p.right for p in mine], 1.0, -1.0)
+        weight = min(1.0, _LEAST / len(mine))
+        for i, scale in enumerate(_SCALES):
+            grown = sign * np.log1p(distance / scale)
+            for j, power in enumerate(_POWERS):
+                loss[i, j] += weight * np.logaddexp(0.0, -power * grown).sum()
+    loss[_SCALES[:, None] * np.expm1(_ODDS / _POWERS) < np.log1p(_FINEST)] = np.inf
+    row, column = np.unravel_index(np.argmin(loss), loss.shape)
+    scale, power = float(_SCALES[row]), float(_POWERS[column])
+    return PairError(round_significant(scale, 3), round_significant(power, 3))
+
+
+def pair_errors_text(fits: Sequence[PairFit], model_version: str) -> str:
+    """The table as TOML."""
+    return _HEADER.format(version=model_version) + "".join(
+        f"""
+[[pair]]
+way = "{fit.kind.way}"
+kernel = "{fit.kind.kernel}"
+limiter = "{fit.kind.limiter}"
+scale = {fit.error.scale}
+power = {fit.error.power}
+pairs = {fit.pairs}
+suites = "{", ".join(fit.suites)}"
+"""
+        for fit in fits
+    )
+
+
+def decide_other_half(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
+    """Suite → its pairs within each half of rows that nothing was fitted on, judged by what the
+    pairs within the other half gave."""
+    judged: dict[str, list[tuple[float, MeasuredPair]]] = {}
+    for half in (0, 1):
+        table = {f.kind: f.error for f in fit_pair_errors([p for p in pairs if p.half == 1 - half])}
+        _judge(table, [p for p in pairs if p.half == half and not p.fitted], judged)
+    return {name: _decisions(each) for name, each in judged.items()}
+
+
+def decide_other_suites(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
+    """Suite → its pairs of rows that nothing was fitted on, judged by what all others gave."""
+    judged: dict[str, list[tuple[float, MeasuredPair]]] = {}
+    for name in dict.fromkeys(pair.suite for pair in pairs):
+        others = fit_pair_errors([p for p in pairs if p.suite != name])
+        mine = [p for p in pairs if p.suite == name and not p.fitted]
+        _judge({f.kind: f.error for f in others}, mine, judged)
+    return {name: _decisions(each) for name, each in judged.items()}
+
+
+def merge_decisions(parts: Sequence[Decisions]) -> Decisions:
+    """All pairs of several suites."""
+    return Decisions(
+        np.concatenate([part.probability for part in parts]),
+        np.concatenate([part.right for part in parts]),
+        np.concatenate([part.apart for part in parts]),
+    )
+
+
+def _judge(
+    table: Mapping[PairKind, PairError],
+    pairs: Sequence[MeasuredPair],
+    judged: dict[str, list[tuple[float, MeasuredPair]]],
+) -> None:
+    for pair in pairs:
+        error = next((table[k] for k in examples_of_pair(pair.kind) if k in table), None)
+        if error is not None:
+            likely = error.probability(float(np.exp(pair.distance)))
+            judged.setdefault(pair.suite, []).append((likely, pair))
+
+
+def _decisions(judged: Sequence[tuple[float, MeasuredPair]]) -> Decisions:
+    return Decisions(
+        np.array([likely for likely, _ in judged]),
+        np.array([pair.right for _, pair in judged]),
+        np.array([pair.apart for _, pair in judged]),
+    )

@@ -1,0 +1,141 @@
+"""How sure it is which of two launches is faster: errors of pairs, as they were measured.
+
+Most of the error of a time is common to two launches of one kernel on one device, so that their
+order is known far better than either time. Of pairs of measured launches whose predicted times
+differ by a factor of eˣ, the odds that the one predicted to be faster is faster are taken to be
+
+    p / (1 − p) = (1 + x / scale) ^ power
+
+which is even for equal times and grows as a power of the factor: of the launches of a suite some
+err far more than most. ``devices/fits/pair-error.toml`` holds scale and power for each kind of
+pair; ``perfassert validate --pair-errors`` fits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import exp, expm1, log, log1p
+
+from perfassert.errors import RankingError
+from perfassert.hardware.shipped import read_fit
+from perfassert.prediction.prediction import Prediction
+
+TABLE = "pair-error"
+CONFIDENCE = 0.9
+"""How sure an order has to be, unless somebody asks for more or less."""
+ANY, OTHER, SAME = "any", "other", "same"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PairKind:
+    """What sort of pair an error was measured on.
+
+    ``way``: ``"compiled"``, or ``"described"`` by address expressions or a graph. ``kernel``:
+    ``"same"``, with other block shapes, tiles or code, or ``"other"``. ``limiter``: what limits
+    both; ``"any"``: the same, whatever it is; ``"other"``: each has its own.
+    """
+
+    way: str
+    kernel: str
+    limiter: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairError:
+    """How sure a predicted order is; see the module."""
+
+    scale: float
+    power: float
+
+    def probability(self, times_as_fast: float) -> float:
+        """That a launch is faster whose predicted time is so many times shorter than another's."""
+        distance = log(times_as_fast)
+        odds = self.power * log1p(abs(distance) / self.scale)
+        likely = 1 / (1 + exp(-odds))
+        return likely if distance >= 0 else 1 - likely
+
+    def margin(self, confidence: float = CONFIDENCE) -> float:
+        """By how much, as a share, two predicted times have to differ for the order to be so
+        sure."""
+        odds = log(confidence / (1 - confidence))
+        return expm1(self.scale * expm1(odds / self.power))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLaunch:
+    """What a pair is judged by: of a prediction, or of a baseline."""
+
+    kernel: str
+    compiled: bool
+    limiter: str
+    seconds: float
+
+
+def probability_faster(first: Prediction, second: Prediction) -> float | None:
+    """See :meth:`Prediction.probability_faster`."""
+    if first.device_digest != second.device_digest:
+        raise RankingError(
+            f"{first.device} ({first.device_digest}) and {second.device} "
+            f"({second.device_digest}) are two devices; which of two launches is faster is asked "
+            "of one"
+        )
+    if first.model_version != second.model_version or _guesses(first) != _guesses(second):
+        return None
+    return probability(timed_launch(first), timed_launch(second))
+
+
+def timed_launch(prediction: Prediction) -> TimedLaunch:
+    """What is needed of a prediction."""
+    compiled = prediction.resources.spill_bytes is not None
+    seconds = float(prediction.time)
+    return TimedLaunch(prediction.kernel, compiled, prediction.limiter, seconds)
+
+
+def probability(first: TimedLaunch, second: TimedLaunch) -> float | None:
+    """That the first is faster; None where a time is 0."""
+    if first.seconds <= 0 or second.seconds <= 0:
+        return None
+    return pair_error(pair_kind(first, second)).probability(second.seconds / first.seconds)
+
+
+def _guesses(prediction: Prediction) -> frozenset[str]:
+    """What a guess rests on; where both rest on the same, it does not tell them apart."""
+    if prediction.confidence != "guessed":
+        return frozenset()
+    return frozenset(map(str, prediction.confidence_reasons)) or frozenset({""})
+
+
+def pair_kind(first: TimedLaunch, second: TimedLaunch) -> PairKind:
+    """The kind of two launches."""
+    way = "compiled" if first.compiled or second.compiled else "described"
+    kernel = SAME if first.kernel == second.kernel else OTHER
+    limiter = first.limiter if first.limiter == second.limiter else OTHER
+    return PairKind(way, kernel, limiter)
+
+
+def examples_of_pair(kind: PairKind) -> Iterator[PairKind]:
+    """The kind, and those that stand for it where it was not measured, the most alike first."""
+    yield kind
+    if kind.limiter != OTHER:
+        yield replace(kind, limiter=ANY)
+        yield PairKind("compiled", kind.kernel, ANY)
+    yield replace(kind, limiter=OTHER)
+    yield PairKind("compiled", kind.kernel, OTHER)
+
+
+def pair_error(kind: PairKind) -> PairError:
+    """The error of such pairs, or of those most like them."""
+    table = _table()
+    return next(table[k] for k in examples_of_pair(kind) if k in table)
+
+
+@lru_cache(maxsize=1)
+def _table() -> Mapping[PairKind, PairError]:
+    return {
+        PairKind(entry["way"], entry["kernel"], entry["limiter"]): PairError(
+            float(entry["scale"]), float(entry["power"])
+        )
+        for entry in read_fit(TABLE)["pair"]
+    }
