@@ -147,7 +147,7 @@ def test_the_message_of_a_regression():
     new = entry(loads=["a[x]", "c[x]"])
     wanted, _ = tolerances("2 %", {"dram_load": "1 %", "dram_store": "1 %"})
     found = compare(KEY, OLD, new, wanted)
-    headline, table, line, command = failure_text(found, "pytest --perf-update x").split("\n\n")
+    headline, table, line, step = failure_text(found, "", "pytest --perf-update x").split("\n\n")
     assert headline.startswith("time is ")
     assert "; dram_load is 16.78 MB, +100.0 % to the baseline 8.389 MB (allowed: 1 %) (" in headline
     assert [row.split()[0] for row in table.splitlines()[2:]] == [
@@ -155,7 +155,19 @@ def test_the_message_of_a_regression():
     ]  # fmt: skip
     assert "\n" not in line
     assert line.startswith("what differs (the kernel has changed): ")
-    assert command == "if this is intended, accept it: pytest --perf-update x"
+    assert step == "pytest --perf-update x"
+
+
+def test_the_message_of_an_improvement():
+    larger = entry(loads=["a[x]", "c[x]"])
+    wanted, _ = tolerances("2 %", {"dram_load": "+1 % -10 %"})
+    comparison = compare(KEY, larger, OLD, wanted)
+    headline, table, _, why, _ = failure_text(comparison, "why", "accept it").split("\n\n")
+    assert (
+        "; dram_load is 8.389 MB, 50.0 % better than the baseline 16.78 MB (allowed: +1" in headline
+    )
+    assert [row.split()[-1] for row in table.splitlines()[2:]] == ["improved", "improved"]
+    assert why == "why"
 
 
 def test_the_line_of_differences_is_short():

@@ -11,7 +11,7 @@ from perfassert.baseline.entry import CHECKSUM, UNKNOWN, BaselineKey, Entry
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
-from perfassert.report.tables import table
+from perfassert.report.tables import percent, table
 
 _LARGER_IS_BETTER = frozenset({"occupancy"})
 _NAMED = 3  # metrics in the headline; the table has all of them
@@ -157,13 +157,16 @@ def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> 
     return Verdict.IMPROVED if better else Verdict.REGRESSED
 
 
-def failure_text(comparison: BaselineComparison, command: str, why: str = "") -> str:
-    """Headline, table, what differs, why, and the command that accepts it."""
+def failure_text(comparison: BaselineComparison, why: str, next_step: str) -> str:
+    """Headline, table, what differs, why, and what to do next.
+
+    The headline has the regressions; without any, the improvements that have to be accepted.
+    """
     new = comparison.new
-    regressed = comparison.of(Verdict.REGRESSED)
-    headline = "; ".join(_headline(row) for row in regressed[:_NAMED])
-    if len(regressed) > _NAMED:
-        headline += f"; and {len(regressed) - _NAMED} more"
+    failing = comparison.of(Verdict.REGRESSED) or comparison.of(Verdict.IMPROVED)
+    headline = "; ".join(_headline(row) for row in failing[:_NAMED])
+    if len(failing) > _NAMED:
+        headline += f"; and {len(failing) - _NAMED} more"
     block = "×".join(map(str, new["block"]))
     header = ("metric", "baseline", "predicted", "difference", "tolerance", "verdict")
     return "\n\n".join(
@@ -172,13 +175,19 @@ def failure_text(comparison: BaselineComparison, command: str, why: str = "") ->
             str(table(header, [row.cells() for row in comparison.rows])),
             differences(comparison),
             *([why] if why else []),
-            f"if this is intended, accept it: {command}",
+            next_step,
         ]
     )
 
 
 def _headline(row: MetricRow) -> str:
     _, before, after, difference, tolerance, _ = row.cells()
+    if row.verdict is Verdict.IMPROVED:
+        share = f"{percent(abs(row.change.share), signed=False)} " if row.change.share else ""
+        return (
+            f"{row.metric} is {after}, {share}better than the baseline {before} "
+            f"(allowed: {tolerance})"
+        )
     if not difference:
         return f"{row.metric} is {after}, was {before}"
     return f"{row.metric} is {after}, {difference} to the baseline {before} (allowed: {tolerance})"

@@ -11,7 +11,8 @@ from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
 
 _EQUAL = 1e-9  # numbers that leave the model have ten digits
-_DERIVED = {"cycles", "roofline_time", "roofline_limiter", "dram_volume", "l2_volume", "updates"}
+_DERIVED = {"cycles", "roofline_time", "roofline_limiter", "dram_volume", "l2_volume", "updates",
+            "speed_of_light", "headroom"}  # fmt: skip
 """What follows from other components, and so explains nothing."""
 _LAST = {"time"}  # the effect, not a component
 _IDENTITY = {"kernel", "model_version", "device_digest", "kernel_digest"}
