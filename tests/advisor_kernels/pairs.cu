@@ -277,3 +277,80 @@ extern "C" __global__ void smooth(float* out, const float* in, int nx, int ny) {
   out[y * nx + x] = 0.25f * (in[y * nx + x - 1] + in[y * nx + x + 1] + in[(y - 1) * nx + x] +
                              in[(y + 1) * nx + x]);
 }
+
+// Several steps of diffusion in a tile whose rim is computed twice; TYPE is that of a constant.
+#define TILE 16
+template <class TYPE>
+__device__ __forceinline__ void diffuse(float* out, const float* heat, const float* source, int n,
+                                        int steps, float rx, float ry, float rz, float scale) {
+  __shared__ float now[TILE][TILE], added[TILE][TILE], next[TILE][TILE];
+  const float along = 1 / rx, across = 1 / ry, away = 1 / rz;
+  const int inner = TILE - 2 * steps, tx = threadIdx.x, ty = threadIdx.y;
+  const int left = blockIdx.x * inner - steps, top = blockIdx.y * inner - steps;
+  const int x = left + tx, y = top + ty, place = y * n + x;
+  if (x >= 0 && x < n && y >= 0 && y < n) {
+    now[ty][tx] = heat[place];
+    added[ty][tx] = source[place];
+  }
+  __syncthreads();
+  const int first_x = max(0, -left), last_x = min(TILE - 1, n - 1 - left);
+  const int first_y = max(0, -top), last_y = min(TILE - 1, n - 1 - top);
+  const int west = max(tx - 1, first_x), east = min(tx + 1, last_x);
+  const int north = max(ty - 1, first_y), south = min(ty + 1, last_y);
+  bool computes = false;
+  for (int step = 0; step < steps; ++step) {
+    computes = tx > step && tx < TILE - 1 - step && ty > step && ty < TILE - 1 - step &&
+               tx >= first_x && tx <= last_x && ty >= first_y && ty <= last_y;
+    if (computes)
+      next[ty][tx] =
+          now[ty][tx] +
+          scale * (added[ty][tx] +
+                   (now[south][tx] + now[north][tx] - TYPE(2.0) * now[ty][tx]) * across +
+                   (now[ty][east] + now[ty][west] - TYPE(2.0) * now[ty][tx]) * along +
+                   (80.0f - now[ty][tx]) * away);
+    __syncthreads();
+    if (step == steps - 1) break;
+    if (computes) now[ty][tx] = next[ty][tx];
+    __syncthreads();
+  }
+  if (computes) out[place] = next[ty][tx];
+}
+
+extern "C" __global__ void diffuse_double(float* out, const float* heat, const float* source, int n,
+                                          int steps, float rx, float ry, float rz, float scale) {
+  diffuse<double>(out, heat, source, n, steps, rx, ry, rz, scale);
+}
+
+extern "C" __global__ void diffuse_float(float* out, const float* heat, const float* source, int n,
+                                         int steps, float rx, float ry, float rz, float scale) {
+  diffuse<float>(out, heat, source, n, steps, rx, ry, rz, scale);
+}
+
+// A tree of sums, in which all warps come to every barrier, and one whose last warp is left alone.
+extern "C" __global__ void tree_to_the_end(float* out, const float* in, int n) {
+  __shared__ float part[256];
+  const int t = threadIdx.x;
+  part[t] = in[blockIdx.x * 256 + t];
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (t < half) part[t] += part[t + half];
+    __syncthreads();
+  }
+  if (t == 0) out[blockIdx.x] = part[0];
+}
+
+extern "C" __global__ void tree_of_one_warp(float* out, const float* in, int n) {
+  __shared__ float part[256];
+  const int t = threadIdx.x;
+  part[t] = in[blockIdx.x * 256 + t];
+  __syncthreads();
+  for (int half = 128; half >= 32; half /= 2) {
+    if (t < half) part[t] += part[t + half];
+    __syncthreads();
+  }
+  if (t < 32) {
+    float sum = part[t];
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_down_sync(~0u, sum, lanes);
+    if (t == 0) out[blockIdx.x] = sum;
+  }
+}

@@ -9,6 +9,11 @@ N = 1 << 20
 STREAM = pa.Launch(N // 256, 256, args={"n": N})
 DIVIDED = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
 ALONE = pa.Launch(N // 64, 64, args={"n": N})  # no two warps of a block on one scheduler
+TILES = pa.Launch(
+    (43, 43), (16, 16),
+    args={"n": 512, "steps": 2, "rx": 10.0, "ry": 10.0, "rz": 5120.0, "scale": 0.3},
+)  # fmt: skip
+MANY = pa.Launch(1 << 15, 256, args={"n": 1 << 23})
 FEW = pa.Launch(216, 64, args={"n": N})
 
 
@@ -39,12 +44,20 @@ PAIRS = {
         lambda: predicted("runtime_division", DIVIDED),
         lambda: predicted("constant_division", DIVIDED),
     ),
+    "Strength Reduction (tiles)": (
+        lambda: predicted("diffuse_double", TILES),
+        lambda: predicted("diffuse_float", TILES),
+    ),
     "Function Split": (
         lambda: predicted("long_code", ALONE, device="RTX-2080-Ti"),
         lambda: predicted("long_code", ALONE, device="RTX-2080-Ti", defines={"STEPS": 16}),
     ),
     "Fast Math": (lambda: predicted("precise"), lambda: predicted("approximate")),
     "Warp Balance": (lambda: predicted("imbalanced"), lambda: predicted("balanced")),
+    "Warp Balance (tail)": (
+        lambda: predicted("tree_to_the_end", MANY),
+        lambda: predicted("tree_of_one_warp", MANY),
+    ),
     "Memory Transaction Reduction": (
         lambda: predicted("global_table"),
         lambda: predicted("constant_table"),
@@ -58,6 +71,10 @@ PAIRS = {
     "Block Increase": (
         lambda: predicted("work", pa.Launch(16, 1024, args={"n": N})),
         lambda: predicted("work", pa.Launch(128, 128, args={"n": N})),
+    ),
+    "Block Increase (uneven)": (
+        lambda: predicted("work", pa.Launch(128, 512, args={"n": N})),
+        lambda: predicted("work", pa.Launch(205, 320, args={"n": N})),
     ),
     "Thread Increase": (
         lambda: predicted("plane", plane((4, 4))),

@@ -77,3 +77,15 @@ extern "C" __global__ void in_turn(const float *in, float *out, int n) {
     }
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
+
+// A transpose, and what is looked up for sin and exp.
+extern "C" __global__ void transposed_waves(double* out, const double* in, int n) {
+  __shared__ double tile[32][33];
+  int x = threadIdx.x, y = threadIdx.y, across = blockIdx.x * 32, down = blockIdx.y * 32;
+  for (int k = 0; k < 32; k += 8) tile[y + k][x] = in[(down + y + k) * n + across + x];
+  __syncthreads();
+  for (int k = 0; k < 32; k += 8) {
+    double value = tile[x][y + k];
+    out[(across + y + k) * n + down + x] = sin(value) * exp(value);
+  }
+}

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 import perfassert as pa
+from perfassert.engines.advisor.stall_elimination import Coalescing
+from perfassert.predictor.diagnose import advisor_case
 
 KERNELS = Path(__file__).with_name("irregular.cu")
 N = 1 << 16
 WARPS, SECTOR = 8, 8  # of a block; elements of a sector
 
 
-def predicted(kernel, args):
-    launch = pa.Launch(N // (32 * WARPS), 32 * WARPS, args=args)
+def predicted(kernel, args=None, launch=None):
+    launch = launch or pa.Launch(N // (32 * WARPS), 32 * WARPS, args=args)
     try:
         return pa.predict(pa.from_cuda(KERNELS, kernel=kernel), launch, "a100")
     except pa.ToolchainMissing as missing:
@@ -62,6 +64,27 @@ def test_coalescing_is_worth_more_the_more_sectors_there_are():
 def by_few(index):
     args = {"in": pa.Buffer(N), "index": index, "out": pa.Buffer(N // 8), "n": N}
     return predicted("gather_by_few", args)
+
+
+def test_an_address_that_was_assumed_is_not_advised_on():
+    guessed = gathered(pa.Buffer(N, "int32"))
+    assert "address" in {a.stands_for for a in guessed.confidence_reasons}
+    assert not {"Coalescing", "Memory Transaction Reduction"} & {
+        a.optimizer for a in guessed.advice
+    }
+
+
+def test_tables_of_mathematical_functions_are_not_advised_on():
+    """Nobody knows where each thread looks up its value."""
+    side = 1024
+    launch = pa.Launch((side // 32, side // 32), (32, 8), args={"n": side})
+    p = predicted("transposed_waves", launch=launch)
+    case = advisor_case(p, pa.predict)
+    table = [n for n, facts in case.accesses.items() if facts.assumed]
+    assert p.volumes.l2_load.fields["global __cudart_sin_cos_coeffs"]
+    assert table
+    assert Coalescing().match(case) is None
+    assert "Coalescing" not in {a.optimizer for a in p.advice}
 
 
 def test_the_best_that_could_be_is_that_of_the_lanes_that_take_part():

@@ -12,7 +12,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import ItemKind
 from perfassert.kernel.names import LoopCounter
 from perfassert.predictor.changed_accesses import _laid_out
-from perfassert.predictor.changed_graph import balance_warps, without
+from perfassert.predictor.changed_graph import balance_warps, end_alone, without
 from perfassert.predictor.scheduling import reschedule
 from perfassert.predictor.unrolling import unroll_factor, unroll_loops
 
@@ -190,6 +190,51 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
     )  # fmt: skip
     made = _laid_out(access, planes or {constant: 0}, room, LAUNCH).address
     return made.constant, dict(made.terms)
+
+
+class TestLastWarp:
+    """Of a block of four warps; numbers of the nodes that are left, and of whose."""
+
+    def tree(self, *sets):
+        """Between barriers, each access belongs to one of these sets of warps."""
+        g = pa.InstructionGraph.builder()
+        for warps in sets:
+            g.barrier()
+            with g.only(warps=warps):
+                g.op("shared_load")
+        return g.build()
+
+    @pytest.mark.parametrize(
+        ("sets", "barriers"),
+        [
+            ([range(4), range(2), [0], [0], [0]], 3),
+            ([[0], [0]], 1),
+            ([range(4), range(2), [0]], 3),  # the one warp waits for what the others did
+            ([[0], [0], range(4)], 3),
+            ([[0], [1], [0]], 3),
+        ],
+    )
+    def test_it_waits_for_nobody_once_it_is_alone(self, sets, barriers):
+        graph = self.tree(*sets)
+        left = end_alone(graph, 4)
+        kept = [left.nodes[item.number] for item in left.body]
+        assert sum(n.fence for n in kept) == barriers
+        assert [n.warps for n in kept if not n.fence] == [frozenset(s) for s in sets]
+        assert (left is graph) == (barriers == len(sets))
+
+    def test_the_others_are_done(self):
+        g = pa.InstructionGraph.builder()
+        for _ in range(3):
+            g.barrier()
+            with g.only(warps=[0]):
+                g.op("shared_load")
+            with g.only(warps=[1, 2, 3]):
+                g.op("move")
+            g.op("int32")
+        left = end_alone(g.build(), 4)
+        kept = [left.nodes[item.number] for item in left.body]
+        assert [n.operation for n in kept] == ["barrier", *["shared_load", "int32"] * 3]
+        assert {n.warps for n in kept[1:]} == {frozenset({0})}
 
 
 class TestCoalescing:

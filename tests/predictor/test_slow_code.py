@@ -16,6 +16,7 @@ def slow_code(monkeypatch):
     return importlib.import_module("slow_code")
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("device", DEVICES)
 def test_no_statement_is_free_in_silence(slow_code, device):
     variants = slow_code.variants_of(device)

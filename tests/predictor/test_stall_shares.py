@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
-from perfassert.errors import ExpectationError
 from perfassert.frontends.nsight import STALL_COLUMNS
 from perfassert.kernel.samples import REASONS, STALLS
 from perfassert.prediction.prediction import Prediction
@@ -103,14 +102,11 @@ class TestGraphs:
 
 
 class TestExpressions:
-    def test_there_is_no_advice(self):
+    def test_there_is_nothing_to_advise(self):
         prediction = described()
         assert prediction.stalls["memory_dependency"] > 0.5
-        assert prediction.advice is None
-        with pytest.raises(ExpectationError, match="cannot have it"):
-            prediction.expect(advice="Loop Unrolling")
-        with pytest.raises(ExpectationError, match="cannot have it"):
-            prediction.expect(advice_speedup="< 1.1")
+        assert prediction.advice == ()
+        prediction.expect(advice="!Loop Unrolling", advice_speedup="== 1")
 
 
 def test_warps_that_share_their_work_evenly_are_simulated():

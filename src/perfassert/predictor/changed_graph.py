@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfassert.engines.advisor.code import Code
 from perfassert.kernel.graph import BodyItem, Edge, EdgeSource, InstructionGraph, ItemKind, Node
+from perfassert.kernel.roles import space_of
 
 OUTSIDE = -1
 
@@ -95,6 +96,38 @@ def balance_warps(graph: InstructionGraph, warps: int) -> InstructionGraph:
     gone = _others_share(graph, shared, warps)
     nodes = tuple(replace(n, warps=None) for n in graph.nodes)
     return without(replace(graph, nodes=nodes, loops=loops), gone)
+
+
+def end_alone(graph: InstructionGraph, warps: int) -> InstructionGraph:
+    """From where only one warp of a block touches memory any more, it waits for no other, and the
+    others are done. The graph itself where no barrier is saved."""
+    if graph.channels:
+        return graph
+    body, everyone = graph.body, frozenset(range(warps))
+    working = frozenset[int]()
+    first = len(body)
+    for place in range(len(body) - 1, -1, -1):
+        members = list(inside(graph, body[place : place + 1]))
+        if body[place].kind is ItemKind.NODE and members[0].fence:
+            first = place
+            continue
+        fenced = any(n.fence for n in members)
+        working |= everyone if fenced else _touching_memory(members, everyone)
+        if len(working) > 1:
+            break
+    tail = list(inside(graph, body[first + 1 :]))
+    if len(working) < 1 or not any(n.fence for n in tail):
+        return graph
+    last = _touching_memory(tail, everyone)
+    alone = {n.index: replace(n, warps=last) for n in tail}
+    gone = {n.index for n in tail if n.fence or not last <= (n.warps or everyone)}
+    return without(with_nodes(graph, alone), gone)
+
+
+def _touching_memory(nodes: Iterable[Node], everyone: frozenset[int]) -> frozenset[int]:
+    """Warps that do; for those that it is masked for, an access has another class."""
+    sets = (n.warps or everyone for n in nodes if n.touches or space_of(n.operation))
+    return frozenset().union(*sets)
 
 
 def _others_share(graph: InstructionGraph, shared: Collection[int], warps: int) -> frozenset[int]:

@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from perfassert.engines.advisor.advise import advise as apply_optimizers
+from perfassert.engines.advisor.advise import optimizers_of_addresses
 from perfassert.engines.advisor.blame import Blame, BlameResult, blame
-from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
+from perfassert.engines.advisor.case import Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers
@@ -30,10 +31,11 @@ from perfassert.kernel.program import Program
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
+from perfassert.predictor.access_facts import access_facts
+from perfassert.predictor.block_shapes import better_shape
 from perfassert.predictor.changed_graph import copies_of_loops
 from perfassert.predictor.line_waits import line_waits
 from perfassert.predictor.model import Model
-from perfassert.predictor.relaunching import axes_asked_for
 from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
 from perfassert.predictor.time import launch_model
@@ -49,9 +51,10 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     """Simulate once more with a profile; stalls by who is to blame, and what would help."""
     profiled = _profile(prediction, predict)
     stalls, case = MappingProxyType(profiled.stalls), profiled.case
-    if case is None:
-        return Diagnosis(stalls, None)
     again = Resimulation(prediction, predict, profiled.model, case)
+    if case.sketch:
+        advised = apply_optimizers(case, optimizers_of_addresses())
+        return Diagnosis(stalls, _worth_it(advised, again))
     advice = _worth_it(apply_optimizers(case, all_optimizers()), again)
     return Diagnosis(stalls, advice, line_waits(profiled.blames, case.code, profiled.samples))
 
@@ -70,10 +73,12 @@ def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | No
         return _by_formula(advice) if advice.speedup >= _WORTH else None
     hiding = advice.category == LATENCY_HIDING or match.same_work
     worth = 1 + gain_band(again.prediction)
-    if hiding and again.case.within_headroom(inf) <= worth:
+    if hiding and again.case.limit_speedup(inf) <= worth:
         return None  # the busiest server leaves nothing to hide
     speedup = again.speedup(match, worth)
     if speedup is None:
+        if again.case.sketch:
+            return None
         resized = match.change is not None and match.change.threads is not None
         return _by_formula(advice) if resized and advice.speedup >= _WORTH else None
     context = {**advice.context, "estimate": "simulation"}
@@ -92,7 +97,8 @@ def gain_band(prediction: Prediction) -> float:
 
 def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
     """What optimizers are shown of a prediction; None where there are no instructions."""
-    return _profile(prediction, predict).case
+    case = _profile(prediction, predict).case
+    return None if case.sketch else case
 
 
 def dependency_coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
@@ -103,11 +109,11 @@ def dependency_coverage(prediction: Prediction, predict: Predict) -> tuple[float
 
 @dataclass(frozen=True, slots=True)
 class _Profiled:
-    """The simulation with its ``samples`` blamed; ``case``: None without instructions."""
+    """The simulation with its ``samples`` blamed."""
 
     model: Model
     stalls: dict[str, float]
-    case: Case | None
+    case: Case
     coverage: tuple[float, float]
     blames: tuple[Blame, ...]
     samples: float
@@ -118,6 +124,7 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     model = launch_model(origin, launch, device)
     kernel = model.bound_launch.kernel
     program = kernel.program if isinstance(kernel, BoundKernel) else None
+    sketch = isinstance(kernel, AccessKernel)
     code = Code.of(program) if program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
@@ -126,10 +133,9 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     blamed = blame(code, samples, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, samples.total.all)
     more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, samples.total.all)
-    if isinstance(kernel, AccessKernel):
-        return _Profiled(model, stalls, None, *more)
-    headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
-    case = _case(model, code, samples, blamed, headroom, shapes)
+    most_speedup = _most_speedup(prediction)
+    shapes = partial(better_shape, prediction, predict, kernel)
+    case = replace(_case(model, code, samples, blamed, most_speedup, shapes), sketch=sketch)
     return _Profiled(model, stalls, case, *more)
 
 
@@ -251,8 +257,8 @@ def graph_code(graph: InstructionGraph) -> Code:
     """A hand-made graph as code; what waits for what is known from the simulation."""
     instructions = tuple(
         CodeInstruction(
-            n.index, n.name or n.operation, n.operation, node_space(n), loop=n.loop, span=n.span,
-            roles=frozenset({Role.SYNCHRONIZES} if n.fence else ()),
+            n.index, n.access or n.name or n.operation, n.operation, node_space(n), loop=n.loop,
+            span=n.span, roles=frozenset({Role.SYNCHRONIZES} if n.fence else ()),
         )
         for n in graph.nodes
     )  # fmt: skip
@@ -277,7 +283,7 @@ def _case(
     code: Code,
     samples: Samples,
     blamed: BlameResult,
-    headroom: float | None = None,
+    most_speedup: float | None = None,
     shapes: Callable[[], Proposal | None] = _none,
 ) -> Case:
     kernel, launch, device = model.bound_launch.kernel, model.launch, model.device
@@ -293,13 +299,13 @@ def _case(
         shared_bytes=model.bound_launch.shared_bytes,
         spill_bytes=kernel.spill_bytes,
         trips=_trips(code, model.graph),
-        accesses=_access_facts(model),
-        headroom=headroom,
+        accesses=access_facts(model),
+        most_speedup=most_speedup,
         shapes=shapes,
     )
 
 
-def _headroom(prediction: Prediction) -> float | None:
+def _most_speedup(prediction: Prediction) -> float | None:
     busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
     return float(prediction.time) / busiest if busiest else None
 
@@ -308,64 +314,3 @@ def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
     """Trips of the code's loops, where the graph kept them as loops."""
     copies = copies_of_loops(code, graph)
     return {loop: float(graph.trips(own[-1])) for loop, own in copies.items()}
-
-
-def _access_facts(model: Model) -> dict[int, AccessFacts]:
-    """By instruction: what its access costs, and what the bytes of its lanes cost at least."""
-    kernel, device = model.bound_launch.kernel, model.device
-    known = model.bound_launch.estimate.accesses
-    result: dict[int, AccessFacts] = {}
-    if not isinstance(kernel, BoundKernel):
-        return result
-    for node in model.graph.nodes:
-        for number in node.touches:
-            if number not in known:
-                continue
-            cost = known[number]
-            width = kernel.bound[number].bytes * cost.lanes
-            result[node.program] = AccessFacts(
-                cost.sectors,
-                max(1.0, width / device.sector_bytes),
-                cost.wavefronts,
-                max(1.0, width / (device.shared_banks * device.shared_bank_bytes)),
-            )
-    return result
-
-
-def _better_shape(prediction: Any, predict: Predict, program: Program | None) -> Proposal | None:
-    """The fastest block of as many threads, for code that asks for its shape at run time."""
-    kernel, launch, device = prediction.origin
-    if launch.domain is None or program is None or not _asks_for_shape(program):
-        return None
-    best, fastest = None, float(prediction.time)
-    for block in _shapes(launch):
-        reshaped = Launch.cover(launch.domain, block, launch.args, launch.shared_bytes)
-        time = float(predict(kernel, reshaped, device).time)
-        if time < fastest:
-            best, fastest = block, time
-    if best is None:
-        return None
-    old, new = ("×".join(map(str, b)) for b in (launch.block, best))
-    speedup = float(prediction.time) / fastest
-    return Proposal(
-        f"blocks of {new} instead of {old} threads are predicted to take "
-        f"{100 * (1 - 1 / speedup):.1f} % less time",
-        speedup,
-        {"block": best},
-    )
-
-
-def _asks_for_shape(program: Program) -> bool:
-    """Whether the code reads the size of its block in every direction that it uses."""
-    used, asked = axes_asked_for(program)
-    return len(used) > 1 and used <= asked
-
-
-def _shapes(launch: Launch) -> list[tuple[int, int, int]]:
-    """Other factorizations of the block into powers of two times what is odd of it."""
-    x, y, z = launch.block
-    plane = x * y
-    widths = {plane // h for h in (1, 2, 4, 8, 16, 32) if plane % h == 0}
-    shapes = [(w, plane // w, z) for w in sorted(widths, reverse=True)]
-    assert launch.domain is not None
-    return [s for s in shapes if s != launch.block and s[1] <= launch.domain[1]]

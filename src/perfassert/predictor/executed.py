@@ -15,6 +15,7 @@ from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
+from perfassert.frontends.binding.arguments import check_strides
 from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch, Rare
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
@@ -37,10 +38,13 @@ _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
     """The kernel for the launch; what it would have to guess is counted in executed blocks."""
+    given = launch
     code, launch = _code_for(kernel, launch, device)
     if code is None:
         return kernel.bind(launch, device.arch, device.warp_size)
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)
+    if isinstance(kernel, CompiledKernel) and described.program is not None:
+        check_strides(kernel, given, described.program)
     rare: Rare = frozenset()
     if _guesses(described):
         arguments = execution_arguments(described.program.parameters, launch)

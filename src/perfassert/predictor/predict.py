@@ -25,10 +25,17 @@ from perfassert.predictor.confidence import (
     judge_confidence,
     may_be_bounded,
 )
-from perfassert.predictor.errors import bands_of_guess, error_bands, exact_metrics, read_traits
+from perfassert.predictor.errors import (
+    add_clock_range,
+    bands_of_guess,
+    error_bands,
+    exact_metrics,
+    read_traits,
+)
 from perfassert.predictor.executed import bind_least
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch, estimate_bound_launch
+from perfassert.predictor.speed_of_light import speed_of_light
 from perfassert.predictor.time import (
     Time,
     launch_time,
@@ -140,11 +147,14 @@ def _of(
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     diagnostics = _diagnostics(model, time)
     bands = error_bands(model, time.limiter, read_traits(diagnostics, bound.registers))
+    bands["time"] = add_clock_range(bands["time"], target, time)
+    light = speed_of_light(model)
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
     if confidence == "guessed":
         apart = 1.0
         if may_be_bounded(reasons):
             least = _least_model(model, kernel, launch, target, volumes)
+            light = min(light, speed_of_light(least))
             apart = abs(1 - launch_time(least).seconds / time.seconds)
         if apart <= DECIDED_WITHIN:
             confidence = confidence_by_band(bands["time"])
@@ -187,6 +197,7 @@ def _of(
         confidence=confidence,
         confidence_reasons=reasons,
         diagnostics=diagnostics,
+        speed_of_light=_seconds(light),
         origin=(kernel, launch, target),
         diagnose=_diagnose,
     )

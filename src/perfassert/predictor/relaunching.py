@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from perfassert.kernel.description import BoundKernel, Description
+from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
+from perfassert.kernel.expression import AXES, variables
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
 
 _ALIKE = 1.25  # times as much from and to DRAM: more is other data, not another order
 
 
-def axes_asked_for(program: Program) -> tuple[frozenset[str], frozenset[str]]:
-    """Directions in which threads touch memory, and those in which the code reads the block's
-    size."""
+def axes_asked_for(kernel: Description) -> tuple[frozenset[str], frozenset[str]]:
+    """Directions in which threads touch memory, and those in which the size of the block is asked
+    for; a global coordinate does both."""
+    if isinstance(kernel, BoundKernel):
+        names = _names_in_code(kernel.program)
+    else:
+        assert isinstance(kernel, WrittenKernel)
+        subscripts = (s for a in kernel.accesses for s in a.subscripts)
+        names = {v.name for s in subscripts for v in variables(s)}
+    return tuple(
+        frozenset(n[-1] for n in names if n in AXES or n.startswith(f"{builtin}."))
+        for builtin in ("threadIdx", "blockDim")
+    )  # type: ignore[return-value]
+
+
+def _names_in_code(program: Program) -> set[str]:
     symbols = program.symbols
-    names = {
+    return {
         str(symbols.atoms[a].name)
         for i in program.instructions
         for access in i.accesses
         for a in symbols.free_atoms(access.address)
     }
-    return tuple(
-        frozenset(n[-1] for n in names if n.startswith(f"{builtin}."))
-        for builtin in ("threadIdx", "blockDim")
-    )  # type: ignore[return-value]
 
 
 def resizable(kernel: Description) -> bool:
-    """Whether the size of a block is a matter of the launch: compiled code reads it wherever it
-    uses a thread's index."""
-    if not isinstance(kernel, BoundKernel):
-        return True
-    used, asked = axes_asked_for(kernel.program)
+    """Whether the size of a block is a matter of the launch: it is read wherever a thread's index
+    is used."""
+    used, asked = axes_asked_for(kernel)
     return used <= asked
 
 

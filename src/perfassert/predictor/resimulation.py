@@ -17,7 +17,7 @@ from perfassert.engines.advisor.change import Change
 from perfassert.errors import PerfAssertError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
-from perfassert.kernel.description import BoundKernel, Description, Kernel
+from perfassert.kernel.description import AccessKernel, BoundKernel, Description, Kernel
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.roles import node_space
@@ -29,13 +29,15 @@ from perfassert.predictor.changed_graph import (
     asynchronous,
     balance_warps,
     copies_of_loops,
+    end_alone,
     with_nodes,
     without,
 )
 from perfassert.predictor.memory import LOAD_STORE_UNIT
 from perfassert.predictor.model import BoundLaunch, Model, device_latency, estimate_bound_launch
 from perfassert.predictor.relaunching import resizable, same_work
-from perfassert.predictor.scheduling import IN_FLIGHT, recount_stalls, reschedule
+from perfassert.predictor.rewritten_accesses import rewrite
+from perfassert.predictor.scheduling import IN_FLIGHT, remove, reschedule
 from perfassert.predictor.time import launch_time, least_seconds, loaded_model
 from perfassert.predictor.unrolling import unroll_factor, unroll_loops
 from perfassert.predictor.whatif import with_changes
@@ -76,21 +78,44 @@ class Resimulation:
             return None
         if change.threads is not None:
             return self._time_of_relaunch(change.threads)
+        if change.balanced:
+            alone = replace(change, balanced=False, alone=True)
+            both = [self._seconds_of_edit(change, enough)]
+            if end_alone(self.model.graph, self.model.warps) is not self.model.graph:
+                both.append(self._seconds_of_edit(alone, enough))
+            return min(both)
+        return self._seconds_of_edit(change, enough)
+
+    def _seconds_of_edit(self, change: Change, enough: float) -> float:
         edit = _Edit(change, self.model, self.case)
+        if rewritten := self._rewrite(edit):
+            return float(self.predict(rewritten, *self.prediction.origin[1:]).time)
         bound_launch, launch = self._changed_launch(change, edit)
         model = loaded_model(bound_launch, launch, bound_launch.device, edit)
         least = least_seconds(model)
         return least if least > enough else launch_time(model).seconds
+
+    def _rewrite(self, edit: _Edit) -> AccessKernel | None:
+        """A kernel by address expressions with other ones; None where they stay."""
+        kernel, launch, _ = self.prediction.origin
+        chosen = (edit.change.coalesced, edit.change.joined, edit.change.constant)
+        if not isinstance(kernel, AccessKernel) or not any(chosen):
+            return None
+        changed = rewrite(kernel, launch, *map(edit.touched_accesses, chosen))
+        return changed if changed is not kernel else None
 
     def _time_of_relaunch(self, threads: int) -> float | None:
         """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
         cover the same threads; None for code that would have to be written for them."""
         if not resizable(self.model.bound_launch.kernel):
             return None
+        if any(len(set(loop.each)) > 1 for loop in self.model.graph.loops):
+            # Which warps would meet in a block is not known: no gain is claimed.
+            return float(self.prediction.time)
         launch = self.prediction.origin[1]
         block = _resize_block(launch.block, threads)
         changes: dict[str, object] = {"block": block}
-        if launch.domain is None:
+        if launch.domain is None and not isinstance(self.prediction.origin[0], AccessKernel):
             changes["grid"] = tuple(
                 -(-g * b // n) for g, b, n in zip(launch.grid, launch.block, block, strict=True)
             )
@@ -233,17 +258,18 @@ class _Edit:
         change = self.change
         if change.balanced:
             graph = balance_warps(graph, self.model.warps)
+        if change.alone:
+            graph = end_alone(graph, self.model.warps)
         gone = {n for i in change.removed | change.constant for n in self.copies.get(i, ())}
         kernel = self.model.bound_launch.kernel
         program = kernel.program if isinstance(kernel, BoundKernel) else None
         accesses = kernel.bound if isinstance(kernel, BoundKernel) else ()
-        if gone:
-            graph = without(graph, gone)
         if change.classes:
             graph = with_nodes(graph, self._reclassified_nodes(graph))
         if gone and program is not None:
-            emptier = frozenset(graph.nodes[n].loop for n in gone)
-            graph = recount_stalls(graph, emptier, self.model.device, program, accesses)
+            graph = remove(graph, frozenset(gone), self.model.device, program, accesses)
+        elif gone:
+            graph = without(graph, gone)
         if change.asynchronous:
             graph = asynchronous(graph, change.asynchronous)
         if loops := self.of(change.unrolled):

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import accumulate
+from types import MappingProxyType
 
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
@@ -19,7 +21,13 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import BodyItem, Edge, EdgeSource, InstructionGraph, ItemKind, Node
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import node_space
-from perfassert.predictor.changed_graph import OUTSIDE, inside, with_bodies, with_nodes
+from perfassert.predictor.changed_graph import (
+    OUTSIDE,
+    inside,
+    with_bodies,
+    with_nodes,
+    without,
+)
 
 IN_FLIGHT = 16
 """Loads that may be on their way beside those of the code as it is: each needs a register."""
@@ -45,24 +53,32 @@ def reschedule(
     return work.graph_with(loops)
 
 
-def recount_stalls(
+def remove(
     graph: InstructionGraph,
-    loops: frozenset[int],
+    gone: frozenset[int],
     device: Device,
-    program: Program | None,
+    program: Program,
     bound: Sequence[BoundAccess],
 ) -> InstructionGraph:
-    """The bodies of these loops in their order, with the stall counts that are still needed."""
-    return _Scheduling(graph, device, program, bound, anew=False).graph_with(loops)
+    """Compiled code without these nodes, in its order and with the stall counts that are still
+    needed. Who used the result of one waits for its operands."""
+    work = _Scheduling(graph, device, program, bound, gone)
+    return without(work.graph_with(frozenset(graph.nodes[n].loop for n in gone)), gone)
+
+
+_NO_LEAST: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class _Step:
-    """An item of a body, with what it waits for: step → cycles after its issue."""
+    """An item of a body, with what it waits for: step → cycles after its issue.
+
+    ``cycles`` that it takes to issue; ``length`` until the next item of the body is issued."""
 
     item: BodyItem
     node: Node | None
     cycles: int
+    length: int
     waits: dict[int, int] = field(default_factory=dict)
     fixed: dict[int, int] = field(default_factory=dict)
     height: int = 0
@@ -76,9 +92,9 @@ class _Scheduling:
         device: Device,
         program: Program | None,
         bound: Sequence[BoundAccess],
-        anew: bool = True,
+        gone: frozenset[int] = frozenset(),
     ) -> None:
-        self.anew = anew
+        self.gone = gone
         self.graph = graph
         self.device = device
         self.program = program
@@ -159,16 +175,55 @@ class _Scheduling:
             return list(items)
         steps = [self.step(item) for item in items]
         self.depend(steps)
-        order = _greedy_order(steps) if self.anew else list(range(len(steps)))
+        if self.gone:
+            self.remove(steps)
+            return list(items)
+        order = _greedy_order(steps)
         self.settle([steps[n] for n in order], steps)
         return [steps[n].item for n in order]
 
+    def remove(self, steps: Sequence[_Step]) -> None:
+        """Settle what is left. No stall count of the compiler is longer than what it is for, so
+        that no fixed latency is longer than the distance at which it left definition and use."""
+        place = [0, *accumulate(step.length for step in steps)]
+        for k, step in enumerate(steps):
+            step.fixed = {b: min(cycles, place[k] - place[b]) for b, cycles in step.fixed.items()}
+        needed = _stalls(steps, steps)
+        least = {
+            s.node.index: s.node.stall
+            for s in steps
+            if s.node is not None and needed.get(s.node.index, 0) < s.node.stall
+        }
+        for step in steps:
+            for before in [b for b in step.waits if self.is_gone(steps[b])]:
+                del step.waits[before]
+                step.fixed.pop(before, None)
+                for own, theirs in ((step.waits, steps[before].waits),
+                                    (step.fixed, steps[before].fixed)):  # fmt: skip
+                    for source, cycles in theirs.items():
+                        own[source] = max(own.get(source, 0), cycles)
+        self.settle([step for step in steps if not self.is_gone(step)], steps, least)
+        inner = {n.index for s in steps for n in self.members(s)}
+        for step in filter(self.is_gone, steps):
+            assert step.node is not None
+            beyond = tuple(
+                edge
+                for edge in step.node.edges
+                if any(s.distance or s.producer not in inner for s in edge.sources)
+            )
+            self.changed[step.node.index] = replace(step.node, edges=beyond)
+
+    def is_gone(self, step: _Step) -> bool:
+        return step.node is not None and step.node.index in self.gone
+
     def step(self, item: BodyItem) -> _Step:
         if item.kind is ItemKind.NODE:
-            return _Step(item, self.graph.nodes[item.number], 1)
+            node = self.graph.nodes[item.number]
+            return _Step(item, node, 1, max(1, node.stall))
         loop = self.graph.loops[item.number]
         once = sum(max(1, n.stall) for n in inside(self.graph, loop.body))
-        return _Step(item, None, max(1, once * self.graph.trips(item.number)))
+        cycles = max(1, once * self.graph.trips(item.number))
+        return _Step(item, None, cycles, cycles)
 
     def depend(self, steps: Sequence[_Step]) -> None:
         """Who waits for whom: registers, memory, and what the graph says."""
@@ -237,9 +292,11 @@ class _Scheduling:
             return not frees
         return not set(defines).isdisjoint(self.registers(node)[1])
 
-    def settle(self, order: Sequence[_Step], steps: Sequence[_Step]) -> None:
-        """Stall counts and edges of nodes in their new order."""
-        stalls = _stalls(order, steps) if self.program is not None else {}
+    def settle(
+        self, order: Sequence[_Step], steps: Sequence[_Step], least: Mapping[int, int] = _NO_LEAST
+    ) -> None:
+        """Stall counts, no shorter than the ``least`` of a node, and edges in their new order."""
+        stalls = _stalls(order, steps, least) if self.program is not None else {}
         inner = {n.index for s in steps for n in self.members(s)}
         for step in steps:
             if step.node is not None:
@@ -255,7 +312,8 @@ class _Scheduling:
         kept = tuple(
             self.advance(edge)
             for edge in node.edges
-            if any(s.distance or s.producer not in inner or self.true(s.producer, node)
+            if any(s.distance or s.producer not in inner
+                   or (s.producer not in self.gone and self.true(s.producer, node))
                    for s in edge.sources)
         )  # fmt: skip
         there = {s.producer for e in kept for s in e.sources}
@@ -281,14 +339,17 @@ class _Scheduling:
         )
 
 
-def _stalls(order: Sequence[_Step], steps: Sequence[_Step]) -> dict[int, int]:
+def _stalls(
+    order: Sequence[_Step], steps: Sequence[_Step], least: Mapping[int, int] = _NO_LEAST
+) -> dict[int, int]:
     """Cycles from each node to what follows it, by its number."""
     place = {id(s): n for n, s in enumerate(steps)}
     issue: dict[int, int] = {}
     stalls: dict[int, int] = {}
     now, before = 0, None
     for step in order:
-        at = max([now + 1, *(issue[p] + c for p, c in step.fixed.items())])
+        own = 1 if before is None else least.get(before.index, 1)
+        at = max([now + own, *(issue[p] + c for p, c in step.fixed.items())])
         if before is not None:
             stalls[before.index] = at - now
         issue[place[id(step)]] = at

@@ -162,7 +162,7 @@ def _change_device(device: Device, changes: Mapping[str, Any]) -> Device:
         if not isinstance(value, Real) or isinstance(value, bool):
             fields = [f for f in device.__dataclass_fields__ if f not in _FIXED]
             names = ["latency", *_LAUNCH, *_KERNEL, *fields]
-            raise KernelError(f"whatif() has no parameter {key!r}{close_matches(key, names)}")
+            raise KernelError(f"what if has no parameter {key!r}{close_matches(key, names)}")
         scaled = float(value) * _factor(key, change)
         values[key] = round(scaled) if isinstance(value, int) else scaled
     return device.replace(**values) if values else device

@@ -269,7 +269,20 @@ class TestParallelism:
         assert -(-blocks // 108) * threads < 1024
         assert match.speedup > 1
 
-    @pytest.mark.parametrize(("blocks", "threads"), [(108, 1024), (60, 32), (107, 64)])
+    @pytest.mark.parametrize(("blocks", "threads"), [(128, 512), (130, 1024), (220, 256)])
+    def test_units_that_have_a_block_more_than_others(self, blocks, threads):
+        """The busiest unit has fewer warps of smaller blocks."""
+        match = self.block_increase(blocks, threads)
+        assert f"of {blocks} blocks the busiest compute unit has" in match.suggestion
+        more = int(match.suggestion.split("make ")[1].split()[0])
+        warps, fewer = threads // 32, match.change.threads // 32
+        assert more * fewer >= blocks * warps
+        assert -(-more // 108) * fewer < -(-blocks // 108) * warps
+        assert match.speedup > 1
+
+    @pytest.mark.parametrize(
+        ("blocks", "threads"), [(108, 1024), (60, 32), (107, 64), (216, 512), (100_000, 256)]
+    )
     def test_nothing_to_gain(self, blocks, threads):
         assert self.block_increase(blocks, threads) is None
 

@@ -38,6 +38,18 @@ def own_optimizers() -> Sequence[Optimizer]:
     )
 
 
+def optimizers_of_addresses() -> Sequence[Optimizer]:
+    """Those that accesses and launch are enough for."""
+    return (
+        stall_elimination.MemoryTransactionReduction(),
+        stall_elimination.Coalescing(),
+        parallel.BlockIncrease(),
+        parallel.ThreadIncrease(),
+        parallel.OccupancyIncrease(),
+        parallel.BlockShape(),
+    )
+
+
 def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, Match], ...]:
     """Suggestions with the formula's estimate, the largest first; equal ones by name.
 
@@ -70,7 +82,7 @@ def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[di
     """
     merged: dict[tuple[str, str], tuple[Blame, Count]] = {}
     for blame in match.blames:
-        places = (_place(case, blame.source), _place(case, blame.use))
+        places = (case.place(blame.source), case.place(blame.use))
         first, sum_ = merged.get(places, (blame, Count()))
         longer = blame if blame.count.all > first.count.all else first
         merged[places] = (longer, sum_.plus(blame.count))
@@ -100,15 +112,14 @@ def _context(case: Case, match: Match) -> dict[str, Any]:
 
 
 def _around(case: Case, blame: Blame) -> dict[str, Any]:
-    """Function, loop and reason of a blame; file and line of the definition, and the line of the
-    caller where that was inlined."""
+    """Function, loop and reason of a blame; file and line of the definition, and the calls that
+    lead to it from the kernel, the outermost first."""
     source, use = case.instruction(blame.source), case.instruction(blame.use)
-    calls = [span.short for span in source.inlined]
     return {
         "function": use.function,
         "loop": _loop(case, use.loop),
         "stall": blame.cls,
-        "inlined_at": calls[-1] if calls else "",
+        "call_path": [span.short for span in source.call_path],
         "file": source.span.file if source.span is not None else "",
         "line": source.span.line if source.span is not None else 0,
     }
@@ -121,9 +132,3 @@ def _loop(case: Case, loop: int) -> str:
     span, trips = case.code.loops[loop].span, case.trips.get(loop)
     where = f"loop at {span.short}" if span is not None else f"loop {loop}"
     return where if trips is None else f"{where}, {trips:g} trip{'s' * (trips != 1)}"
-
-
-def _place(case: Case, number: int) -> str:
-    """The line, else the instruction's number and label."""
-    i = case.instruction(number)
-    return i.span.short if i.span is not None else f"#{number} {i.label}"

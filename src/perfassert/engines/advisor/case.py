@@ -14,15 +14,36 @@ from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.samples import SELECTED, Count, Samples
 
+WORSE = 1.1  # times the ideal: fewer sectors or wavefronts too many are left alone
+
 
 @dataclass(frozen=True, slots=True)
 class AccessFacts:
-    """Per warp instruction: sectors and wavefronts, and what they would be at best."""
+    """Per warp instruction: sectors and wavefronts, and what they would be at best.
+
+    ``neighbours``: elements side by side that a thread accesses one by one, in as many
+    instructions, where one could; ``same``: whether it is a load of one element by all threads of
+    the launch; ``assumed``: something stands for an address that data decides on, so that none of
+    this is to be advised on.
+    """
 
     sectors: float
     ideal_sectors: float
     wavefronts: float
     ideal_wavefronts: float
+    neighbours: int = 1
+    same: bool = False
+    assumed: bool = False
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether sectors are as few as the bytes need; one more where they are not aligned."""
+        return self.sectors <= max(WORSE * self.ideal_sectors, self.ideal_sectors + 1)
+
+    @property
+    def is_conflict_free(self) -> bool:
+        """Whether wavefronts are as few as the bytes need."""
+        return self.wavefronts <= WORSE * self.ideal_wavefronts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +60,11 @@ class Case:
     """One kernel, launched.
 
     ``blocks``, ``threads``: of the launch, of a block; ``trips`` of loops where they are known;
-    ``accesses`` by instruction; ``headroom``: how many times as fast the launch could be before
+    ``accesses`` by instruction; ``most_speedup``: how many times as fast the launch could be before
     its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
     shape, or None. ``registers``, ``spill_bytes`` per thread, ``shared_bytes`` per block.
+    ``sketch``: the code is that of a kernel by address expressions, of which only accesses and
+    launch are facts.
     """
 
     code: Code
@@ -56,12 +79,15 @@ class Case:
     spill_bytes: int | None = None
     trips: Mapping[int, float] = field(default_factory=dict)
     accesses: Mapping[int, AccessFacts] = field(default_factory=dict)
-    headroom: float | None = None
+    most_speedup: float | None = None
     shapes: Callable[[], Proposal | None] = lambda: None
+    sketch: bool = False
 
-    def within_headroom(self, speedup: float, units: float = 1.0) -> float:
+    def limit_speedup(self, speedup: float, units: float = 1.0) -> float:
         """No faster than the busiest server allows, on ``units`` times as many units."""
-        return speedup if self.headroom is None else min(speedup, max(1.0, self.headroom * units))
+        if self.most_speedup is None:
+            return speedup
+        return min(speedup, max(1.0, self.most_speedup * units))
 
     @cached_property
     def total(self) -> Count:
@@ -144,6 +170,13 @@ class Case:
             return self.loop_body(instruction.loop)
         return self.function_bodies[instruction.function]
 
+    def place(self, number: int) -> str:
+        """The line of an instruction, else its number and label; of a sketch its access."""
+        i = self.instruction(number)
+        if self.sketch:
+            return i.label
+        return i.span.short if i.span is not None else f"#{number} {i.label}"
+
     def common_loop(self, a: int, b: int) -> int:
         """The innermost loop around both, or -1."""
         first = self.code.chain(self.instruction(a).loop)
@@ -183,8 +216,8 @@ def lines(case: Case, blames: Iterable[Blame], most: int = 3) -> str:
     """``"a.cu:12, a.cu:14"`` of the sources, the hottest first; ``""`` where no line is known."""
     heat: dict[str, float] = {}
     for blame in blames:
-        span = case.instruction(blame.source).span
-        if span is not None:
-            heat[span.short] = heat.get(span.short, 0.0) + blame.count.all
+        if case.instruction(blame.source).span is not None:
+            place = case.place(blame.source)
+            heat[place] = heat.get(place, 0.0) + blame.count.all
     shown = sorted(heat, key=lambda text: (-heat[text], text))
     return ", ".join(shown[:most]) + (" …" if len(shown) > most else "")

@@ -43,7 +43,7 @@ class CodeInstruction:
     loop: int = -1
     function: str = ""
     span: SourceSpan | None = None
-    inlined: tuple[SourceSpan, ...] = ()
+    call_path: tuple[SourceSpan, ...] = ()
     roles: frozenset[Role] = frozenset()
 
     @property
@@ -112,7 +112,10 @@ class Code:
         }
         place = {i: b for b in blocks.values() for i in range(b.start, b.stop)}
         return Code(
-            tuple(_instruction(i, place.get(i.index)) for i in program.instructions),
+            tuple(
+                _instruction(i, place.get(i.index), call_path(program, i))
+                for i in program.instructions
+            ),
             blocks,
             tuple(_loop(loop) for loop in program.loops),
         )
@@ -141,13 +144,26 @@ def barrier_register(number: int) -> str:
     return f"B{number}"
 
 
-def _instruction(i: ProgramInstruction, block: CodeBlock | None) -> CodeInstruction:
+def call_path(program: Program, i: ProgramInstruction) -> tuple[SourceSpan, ...]:
+    """Where the kernel calls what an instruction lies in, the outermost first: calls, and calls
+    that the compiler inlined."""
+    inlined = tuple(dict.fromkeys(reversed(i.inlined)))  # listings repeat lines
+    if i.call < 0:
+        return inlined
+    call = program.instructions[i.call]
+    here = () if call.span is None else (call.span,)
+    return (*call_path(program, call), *here, *inlined)
+
+
+def _instruction(
+    i: ProgramInstruction, block: CodeBlock | None, calls: tuple[SourceSpan, ...]
+) -> CodeInstruction:
     waits = tuple(dict.fromkeys((*i.waits, *(w.barrier for w in i.counted))))
     space = "global" if Role.COMMITS_COPIES in i.roles else space_of(i.operation)
     return CodeInstruction(
         i.index, i.opcode, i.operation, space, i.predicate, i.defines, i.uses, i.sets, i.frees,
         waits, i.stall, block.index if block else -1, block.loop if block else -1,
-        i.function, i.span, i.inlined, i.roles,
+        i.function, i.span, calls, i.roles,
     )  # fmt: skip
 
 

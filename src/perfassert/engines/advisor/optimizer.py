@@ -31,7 +31,7 @@ def speedup(case: Case, match: Match, category: str) -> float:
         return min(match.speedup, _MOST)
     if category == STALL_ELIMINATION:
         estimate = min(stall_elimination(case.total.all, match.count.all), _MOST)
-        return case.within_headroom(estimate) if match.same_work else estimate
+        return case.limit_speedup(estimate) if match.same_work else estimate
     active = case.total.all - case.total.latency
     hidden = match.count.latency if match.hidden is None else match.hidden
-    return case.within_headroom(latency_hiding(case.total.all, hidden, active))
+    return case.limit_speedup(latency_hiding(case.total.all, hidden, active))

@@ -9,33 +9,51 @@ from perfassert.engines.advisor.liveness import most_alive
 from perfassert.engines.advisor.optimizer import PARALLEL
 from perfassert.hardware.occupancy import occupancy
 
+_LIGHTER = 1.02  # times the warps of the busiest unit: less is not worth a prediction
+_NEARLY = 1.1  # times the fewest: blocks that are larger are launched faster, and share more
+
 
 class BlockIncrease:
-    """Fewer blocks than SMs."""
+    """Fewer blocks than SMs, or too few for all SMs to have as much to do."""
 
     name, category = "Block Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
-        units, before = case.device.compute_units, case.warps_per_block
-        if case.blocks >= units or before < 2:
+        units, warps = case.device.compute_units, case.warps_per_block
+        if warps < 2:
             return None
-        # Warps on the busiest unit, for blocks of so many warps; of equal ones the larger blocks.
-        split = {w: -(-case.blocks * before // w) for w in range(before - 1, 0, -1)}
-        width = min(split, key=lambda w: -(-split[w] // units) * w)
-        load = -(-split[width] // units) * width
-        if load >= before:
+        # Warps on the busiest unit, for blocks of so many warps.
+        split = {w: -(-case.blocks * warps // w) for w in range(warps, 0, -1)}
+        loads = {w: -(-split[w] // units) * w for w in split}
+        width = max(w for w in loads if loads[w] <= _NEARLY * min(loads.values()))
+        load, before = loads[width], loads[warps]
+        if before <= _LIGHTER * load:
             return None
-        old = case.warps_per_scheduler
-        new = load / case.device.schedulers_per_unit
-        factor = without_contention(case, new / old, new)
+        schedulers = case.device.schedulers_per_unit
+        old, new = case.warps_per_scheduler, load / schedulers
+        resident = min(old, new)
+        factor = without_contention(case, resident / old, resident)
         speedup = parallel(
-            case.issue_probability, Parallelism(old, old), Parallelism(new, new), factor
+            case.issue_probability,
+            Parallelism(old, before / schedulers),
+            Parallelism(resident, new),
+            factor,
         )
         return Match(
-            f"{case.blocks} blocks leave {units - case.blocks} of {units} compute units idle: "
-            f"make {split[width]} blocks of {width * case.device.warp_size} threads of them",
-            speedup=case.within_headroom(speedup, units / case.blocks),
+            f"{self.say(case)}: make {split[width]} blocks of {width * case.device.warp_size} "
+            "threads of them",
+            speedup=case.limit_speedup(speedup, max(units / case.blocks, before / load)),
             change=Change(threads=width * case.device.warp_size),
+        )
+
+    def say(self, case: Case) -> str:
+        units, blocks = case.device.compute_units, case.blocks
+        if blocks < units:
+            return f"{blocks} blocks leave {units - blocks} of {units} compute units idle"
+        most, mean = -(-blocks // units), blocks / units
+        return (
+            f"of {blocks} blocks the busiest compute unit has {most}, {most / mean:.3g} times as "
+            "many as the mean"
         )
 
 
@@ -73,7 +91,7 @@ class ThreadIncrease:
         return Match(
             f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "
             f"slots: use {threads} threads per block ({best.fraction:.0%})",
-            speedup=case.within_headroom(speedup, 1 / lanes),
+            speedup=case.limit_speedup(speedup, 1 / lanes),
             change=Change(threads=threads),
         )
 
@@ -115,7 +133,7 @@ class OccupancyIncrease:
         )
         return Match(
             f"{resident} blocks reside on a unit, limited by {limit}: {how} lets {blocks} reside",
-            speedup=case.within_headroom(speedup),
+            speedup=case.limit_speedup(speedup),
             change=change,
         )
 

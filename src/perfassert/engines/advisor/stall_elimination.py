@@ -5,13 +5,14 @@ Each suggestion names the hottest lines; M is the samples blamed on what it woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from perfassert.engines.advisor.blame import Blame
-from perfassert.engines.advisor.case import AccessFacts, Case, Match, lines
+from perfassert.engines.advisor.case import WORSE, AccessFacts, Case, Match, lines
 from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import CodeInstruction
+from perfassert.engines.advisor.liveness import most_alive
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
 from perfassert.kernel.roles import Role
 
@@ -20,7 +21,6 @@ _NOT_ARITHMETIC = frozenset(
     "special_register shuffle branch uniform compare move barrier fence".split()
 )
 _MATRIX = ("tensor", "wgmma", "tcgen05")
-_WORSE = 1.1  # times the ideal: fewer sectors or wavefronts too many are left alone
 
 
 class RegisterReuse:
@@ -89,12 +89,14 @@ class StrengthReduction:
             i.index: "fp32" for i in code if i.operation == "fp64" and self.mixes_precisions(case)
         }
         widening = {i.index for i in code if _widens(i)} if narrowed else set()
+        halves = _unused_halves(case, narrowed.keys() | widening) if narrowed else 0
         left = _left_of_divisions(case, divisions) if divisions else {}
         slow = {b.source for b in blames} - divisions - widening - narrowed.keys()
         return Change(
             removed=frozenset(widening) | (divisions - left.keys()),
             classes={**narrowed, **left},
             cheaper=frozenset(slow),
+            registers=case.registers - halves if halves else None,
         )
 
     def say(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> str:
@@ -115,6 +117,21 @@ class StrengthReduction:
 
 def _widens(i: CodeInstruction) -> bool:
     return Role.WIDENS in i.roles
+
+
+def _unused_halves(case: Case, chosen: Collection[int]) -> int:
+    """Registers that are no longer needed where the results of these instructions have half of
+    their width: of most that are alive at once."""
+    code = case.code
+    upper = {name for n in chosen for name in code.instructions[n].defines[1:]}
+    instructions = tuple(
+        replace(i, defines=i.defines[:1], uses=tuple(name for name in i.uses if name not in upper))
+        if i.index in chosen
+        else i
+        for i in code.instructions
+    )
+    narrow = replace(code, instructions=instructions)
+    return max(0, most_alive(code) - most_alive(narrow))
 
 
 def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
@@ -252,7 +269,8 @@ class WarpBalance:
             return None
         return Match(
             "warps wait for each other at the barrier: give them equal work between barriers, "
-            f"or synchronize fewer of them (__syncwarp, cooperative groups){_at(case, blames)}",
+            "or synchronize fewer of them (__syncwarp or shuffles once one warp is left, "
+            f"cooperative groups){_at(case, blames)}",
             blames,
             same_work=True,
             change=Change(balanced=True),
@@ -265,6 +283,8 @@ class MemoryTransactionReduction:
     name, category = "Memory Transaction Reduction", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
+        if case.sketch:
+            return self.match_addresses(case)
         uniform = {n for n in case.accesses if self.uniform(case, n)}
         blames = [
             b for b in case.blames
@@ -274,18 +294,35 @@ class MemoryTransactionReduction:
         if not blames:
             return None
         if any(b.source in uniform for b in blames):
-            text = (
-                "all threads of a warp read the same element from global memory: keep a table "
-                "that is not changed in constant or shared memory"
-            )
+            text = _SAME.format("all threads of a warp")
         else:
             text = (
-                "global accesses come faster than they are served: load wider types (float4), "
-                "keep what is reused in registers or shared memory, tables in constant memory"
+                "global accesses come faster than they are served: load wider types (float4), or "
+                "keep what is reused in registers; a tile in shared memory is read as often"
             )
         sources = frozenset(b.source for b in blames)
         change = Change(constant=sources & uniform, halved=sources - uniform)
         return Match(f"{text}{_at(case, blames)}", blames, change=change)
+
+    def match_addresses(self, case: Case) -> Match | None:
+        """Without code: loads of one element by all threads, and neighbouring elements one by
+        one."""
+        same = frozenset(n for n, facts in case.accesses.items() if facts.same)
+        together = {n: f.neighbours for n, f in case.accesses.items() if f.neighbours > 1}
+        joined = frozenset(together) - same
+        texts = []
+        if same:
+            texts.append(f"{_SAME.format('all threads')}{_of(case, same)}")
+        if joined:
+            most = max(together[n] for n in joined)
+            texts.append(
+                f"a thread accesses {most} neighbouring elements one by one: access them as one "
+                f"of {most} times the width{_of(case, joined)}"
+            )
+        if not texts:
+            return None
+        change = Change(constant=same, joined=joined)
+        return Match("; ".join(texts), _blamed_on(case, same | joined), change=change)
 
     def is_credited(self, case: Case, blame: Blame, uniform: set[int]) -> bool:
         """Whether a stall goes with its load: it took room in the queue, or nothing is waited for
@@ -302,17 +339,20 @@ class MemoryTransactionReduction:
     def uniform(self, case: Case, number: int) -> bool:
         """Whether a load touches one sector for the whole warp."""
         i, facts = case.instruction(number), case.accesses[number]
-        return i.operation == "global_load" and 0 < facts.sectors <= 1 < facts.ideal_sectors
+        one = 0 < facts.sectors <= 1 < facts.ideal_sectors
+        return i.operation == "global_load" and one and not facts.assumed
 
     def wide(self, case: Case, number: int) -> bool:
         """Whether a global access touches hardly more sectors than it needs."""
         facts = case.accesses.get(number)
-        return case.instruction(number).space == "global" and (facts is None or _dense(facts))
+        dense = facts is None or (facts.is_dense and not facts.assumed)
+        return case.instruction(number).space == "global" and dense
 
 
-def _dense(facts: AccessFacts) -> bool:
-    """Whether sectors are as few as the bytes need; one more where they are not aligned."""
-    return facts.sectors <= max(_WORSE * facts.ideal_sectors, facts.ideal_sectors + 1)
+_SAME = (
+    "{} read the same element from global memory: keep a table that is not changed in constant or "
+    "shared memory"
+)
 
 
 class Coalescing:
@@ -321,22 +361,35 @@ class Coalescing:
     name, category = "Coalescing", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
+        if case.sketch:
+            return self.match_addresses(case)
         blames = list(
             _shares(
                 case,
                 case.of("memory_dependency", "memory_throttle"),
-                lambda facts: 1.0 if _dense(facts) else facts.ideal_sectors / facts.sectors,
+                lambda facts: 1.0 if facts.is_dense else facts.ideal_sectors / facts.sectors,
                 "global",
             )
         )
         if not blames:
             return None
-        worst = max((case.accesses[b.source] for b in blames), key=lambda f: f.sectors)
-        return Match(
+        chosen = frozenset(b.source for b in blames)
+        text = self.say(case, chosen)
+        return Match(f"{text}{_at(case, blames)}", blames, change=Change(coalesced=chosen))
+
+    def match_addresses(self, case: Case) -> Match | None:
+        """Without code: whatever is not dense, whether or not warps wait for it."""
+        chosen = frozenset(n for n, facts in case.accesses.items() if not facts.is_dense)
+        if not chosen:
+            return None
+        text = f"{self.say(case, chosen)}{_of(case, chosen)}"
+        return Match(text, _blamed_on(case, chosen), change=Change(coalesced=chosen))
+
+    def say(self, case: Case, chosen: frozenset[int]) -> str:
+        worst = max((case.accesses[n] for n in chosen), key=lambda f: f.sectors)
+        return (
             f"a warp touches {worst.sectors:.3g} sectors where {worst.ideal_sectors:.3g} would do: "
-            f"let neighbouring threads access neighbouring elements{_at(case, blames)}",
-            blames,
-            change=Change(coalesced=frozenset(b.source for b in blames)),
+            "let neighbouring threads access neighbouring elements"
         )
 
 
@@ -372,11 +425,24 @@ def _shares(
     """The part of each blame that accesses at their best would not cause."""
     for blame in blames:
         facts: AccessFacts | None = case.accesses.get(blame.source)
-        if facts is None or case.instruction(blame.source).space != space:
+        if facts is None or facts.assumed or case.instruction(blame.source).space != space:
             continue
         wasted = 1 - ideal(facts)
-        if wasted > 1 - 1 / _WORSE:
+        if wasted > 1 - 1 / WORSE:
             yield replace(blame, count=blame.count.times(wasted))
+
+
+def _blamed_on(case: Case, chosen: frozenset[int]) -> list[Blame]:
+    return [b for b in case.of("memory_dependency", "memory_throttle") if b.source in chosen]
+
+
+_SHOWN = 3
+
+
+def _of(case: Case, chosen: frozenset[int]) -> str:
+    """The accesses themselves."""
+    names = list(dict.fromkeys(case.place(n) for n in sorted(chosen)))
+    return f" ({', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''})"
 
 
 def _at(case: Case, blames: Iterable[Blame]) -> str:

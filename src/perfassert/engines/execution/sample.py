@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.memory import SPAN_BITS
 from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT, buffer_bit
-from perfassert.engines.execution.result import Counts, Execution
+from perfassert.engines.execution.result import Counts, Execution, Touch
 from perfassert.engines.execution.touched import collect_touched, is_decided
 from perfassert.engines.execution.work import work
 from perfassert.kernel.executed import (
@@ -25,6 +25,7 @@ from perfassert.kernel.machine import Kind, MachineCode, Space
 
 _SECTOR = 32  # bytes
 _OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
+_ROWS = 1 << 12  # warp instructions whose addresses are looked at together
 
 
 def spread_blocks(total: int, count: int) -> tuple[int, ...]:
@@ -190,18 +191,15 @@ def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
     for touch in execution.touches:
         if touch.instruction not in unique or touch.memory.space in _OWN:
             continue
-        lanes = touch.lanes & ((touch.addresses >> np.uint64(SPAN_BITS)) > 0)
-        some = lanes.any(axis=1)
-        if not some.any():
-            continue
-        sums = totals.setdefault(touch.instruction, [0.0, 0.0, 0.0])
-        sums[0] += float(_sectors(touch.addresses[some], lanes[some], touch.memory.bytes).sum())
-        sums[1] += float(lanes.sum())
-        sums[2] += float(some.sum())
-        addresses = touch.addresses[lanes]
-        low, high = int(addresses.min()), int(addresses.max()) + touch.memory.bytes
-        end = ends.setdefault(touch.instruction, [low, high])
-        end[0], end[1] = min(end[0], low), max(end[1], high)
+        for addresses, lanes in _known_rows(touch):
+            sums = totals.setdefault(touch.instruction, [0.0, 0.0, 0.0])
+            sums[0] += float(_sectors(addresses, lanes, touch.memory.bytes).sum())
+            sums[1] += float(lanes.sum())
+            sums[2] += len(lanes)
+            known = addresses[lanes]
+            low, high = int(known.min()), int(known.max()) + touch.memory.bytes
+            end = ends.setdefault(touch.instruction, [low, high])
+            end[0], end[1] = min(end[0], low), max(end[1], high)
     instructions = execution.code.instructions
     spreads = {
         instructions[place].address: Spread(
@@ -219,6 +217,19 @@ def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
             unsaid = ("an instruction that is not executed",)
             spreads.setdefault(instructions[place].address, Spread(0.0, 0.0, 0, unsaid))
     return spreads
+
+
+def _known_rows(
+    touch: Touch,
+) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]]:
+    """Addresses and lanes of warp instructions that touch known places; some at a time, which the
+    caches hold."""
+    for first in range(0, len(touch.steps), _ROWS):
+        addresses = touch.part_addresses(first, first + _ROWS)
+        lanes = touch.lanes[first : first + _ROWS] & ((addresses >> np.uint64(SPAN_BITS)) > 0)
+        some = lanes.any(axis=1)
+        if some.any():
+            yield addresses[some], lanes[some]
 
 
 def _sectors(

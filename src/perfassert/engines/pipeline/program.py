@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from typing import Union
 
@@ -192,6 +193,7 @@ def _pipelines(
     )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def exact(value: float) -> Fraction:
     """The decimal that was written: 0.1 is one tenth."""
     return Fraction(repr(float(value)))

@@ -84,9 +84,8 @@ class InOrderMachine(Machine[LineWarp]):
         while self.has_slot(scheduler):
             able = [
                 w
-                for w in self.warps()
-                if w.scheduler == scheduler
-                and 0 <= w.ready_since <= self.now
+                for w in self.warps_of[scheduler]
+                if 0 <= w.ready_since <= self.now
                 and self.free_at[self.copies[w.head.pipeline][scheduler]] <= self.now
             ]
             if not able:

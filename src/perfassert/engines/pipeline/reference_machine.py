@@ -104,6 +104,7 @@ class Machine(Generic[W]):
         self.free_at = [0] * (self.copies[-1][-1] + 1)
         self.runs_on = unit.runs_on
         self.slots: list[ResidentBlock[W] | None] = [None] * unit.resident
+        self.warps_of: list[list[W]] = [[] for _ in range(unit.schedulers)]
         self.launched = 0
         self.completions: list[tuple[int, int, W, int]] = []
         self.queued = [[0] * max(0, d) for d in self._depths()]
@@ -182,7 +183,7 @@ class Machine(Generic[W]):
             warp = self.warp(slot, number, start)
             block.warps.append(warp)
             self.begin(warp)
-        self.slots[slot] = block
+        self.occupy_slot(slot, block)
         self.emit(Launched(self.now, block.number))
 
     def retire(self) -> None:
@@ -195,10 +196,17 @@ class Machine(Generic[W]):
                     continue
                 self.report_drain(block)
                 self.emit(Retired(self.now, block.number, block.launched))
-                self.slots[slot] = None
+                self.occupy_slot(slot, None)
                 if self.launched < self.unit.blocks:
                     self.launch(slot)
                     replaced = True
+
+    def occupy_slot(self, slot: int, block: ResidentBlock[W] | None) -> None:
+        """Put a block into a slot, and deal the warps of all slots to their schedulers."""
+        self.slots[slot] = block
+        self.warps_of = [[] for _ in self.warps_of]
+        for warp in self.warps():
+            self.warps_of[warp.scheduler].append(warp)
 
     def report_drain(self, block: ResidentBlock[W]) -> None:
         """Report how long the warps of a complete block have waited for its end."""

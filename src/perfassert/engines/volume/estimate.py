@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfassert.engines.volume.binding import space_groups
+from perfassert.engines.volume.compulsory import compulsory_bytes
 from perfassert.engines.volume.contention import NO_CONTENTION, Contention, find_contention
 from perfassert.engines.volume.dram import dram_volumes, duplicated_bytes
 from perfassert.engines.volume.executed import (
@@ -91,6 +92,7 @@ def estimate_volumes(
     l1 = l1_behaviour(groups, on_chip)
     evaluated = with_executed(waves(groups), groups)
     dram = dram_volumes(groups, on_chip, evaluated, l1.miss)
+    compulsory = compulsory_bytes(groups, evaluated)
     spills = spill_volumes(groups)
     beside = _beside(groups, spills)
     loaded = _l2_loads(on_chip, l1.miss)
@@ -113,6 +115,7 @@ def estimate_volumes(
         "streamed_share": _streamed_share(on_chip),
         "l2_duplicated_bytes": duplicated_bytes(groups, on_chip, evaluated),
         **dram.diagnostics,
+        **{f"compulsory_{d.value}_bytes": b for d, b in compulsory.items()},
     }
     together = [g.members for own in groups.fields.values() for g in own]
     together += [g.members for own in groups.executed.values() for g in own]

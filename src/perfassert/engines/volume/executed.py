@@ -110,12 +110,18 @@ class Counted:
 
 
 def block_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> Counted:
-    """What every block touches, each for itself."""
+    """What every block touches, each for itself: the same in every window of the executions."""
     if not groups:
         return Counted()
-    sampled = groups[0].sampled
+    first, *others = (group.touched for group in groups)
+    key = block_footprint, granularity, *others
+    return first.counted.once(key, lambda: _count_pieces([first, *others], granularity))
+
+
+def _count_pieces(touched: Sequence[Touched], granularity: int) -> Counted:
+    sampled = touched[0].sampled
     blocks = len(sampled.spread)
-    keys = [_coarser(g.touched.spread, granularity) for g in groups if g.touched.spread is not None]
+    keys = [_coarser(t.spread, granularity) for t in touched if t.spread is not None]
     if not keys:
         return Counted()
     unique = distinct(np.concatenate(keys))

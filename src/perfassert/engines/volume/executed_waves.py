@@ -111,8 +111,8 @@ class _Waves:
         waves = sampled.total / concurrent
 
         def all_waves(groups: Sequence[ExecutedGroup], grain: int) -> float:
-            full = self.grown(groups, middle, blocks, concurrent / wave, grain)
-            return whole * full + (self.grown(groups, middle, blocks, rest / wave, grain))
+            full = _grown(groups, middle, blocks, concurrent / wave, grain)
+            return whole * full + _grown(groups, middle, blocks, rest / wave, grain)
 
         load = all_waves(self.loads, self.grain)
         in_y = 0.0
@@ -134,22 +134,6 @@ class _Waves:
         """Bytes that all waves together can touch for the first time."""
         return min(fresh, _buffer_bytes(self.loads, self.grain))
 
-    def grown(
-        self, groups: Sequence[ExecutedGroup], first: int, last: int, grow: float, granularity: int
-    ) -> float:
-        """Bytes that so many times as many blocks touch as those from ``first`` to ``last``."""
-        if not groups or not grow:
-            return 0.0
-        if grow <= 1.0:
-            last = first + round((last - first) * grow)
-            return float(len(executed_granules(groups, first, last, granularity))) * granularity
-        count = stretches(last - first)
-        edges = [first + (last - first) * i // count for i in range(count + 1)]
-        parts = [executed_granules(groups, a, b, granularity) for a, b in pairwise(edges)]
-        return min(
-            extrapolate_distinct(parts, grow) * granularity, _buffer_bytes(groups, granularity)
-        )
-
     def written_bytes(self, first: int, last: int) -> tuple[float, float]:
         """Bytes in sectors that are written, and in those of them that are written in part and
         that nothing loads."""
@@ -166,6 +150,30 @@ class _Waves:
 
     def pages(self, first: int, last: int) -> int:
         return len(executed_granules([*self.loads, *self.stores], first, last, self.page))
+
+
+def distinct_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:
+    """Bytes of the granules that the launch touches of one field, each counted once."""
+    if not groups:
+        return 0.0
+    sampled = groups[0].sampled
+    blocks = len(sampled.run)
+    return _grown(groups, 0, blocks, sampled.total / blocks, granularity)
+
+
+def _grown(
+    groups: Sequence[ExecutedGroup], first: int, last: int, grow: float, granularity: int
+) -> float:
+    """Bytes that so many times as many blocks touch as those from ``first`` to ``last``."""
+    if not groups or not grow:
+        return 0.0
+    if grow <= 1.0:
+        last = first + round((last - first) * grow)
+        return float(len(executed_granules(groups, first, last, granularity))) * granularity
+    count = stretches(last - first)
+    edges = [first + (last - first) * i // count for i in range(count + 1)]
+    parts = [executed_granules(groups, a, b, granularity) for a, b in pairwise(edges)]
+    return min(extrapolate_distinct(parts, grow) * granularity, _buffer_bytes(groups, granularity))
 
 
 def _buffer_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:

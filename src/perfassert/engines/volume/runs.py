@@ -87,7 +87,9 @@ def repeat_runs(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
     if absorbs(runs, stride, granularity):
         return _close_gaps(starts, ends + stride * (count - 1), granularity)
     shifts = stride * np.arange(count, dtype=np.int64)[:, None]
-    return merge_runs((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
+    apart = stride >= granularity + int(ends[-1] - starts[0])
+    starts, ends = (starts + shifts).ravel(), (ends + shifts).ravel()
+    return Runs(starts, ends) if apart else merge_runs(starts, ends, granularity)
 
 
 def spread(runs: Runs, shifts: IntArray, granularity: int) -> Runs:
@@ -103,7 +105,8 @@ def distinct(values: IntArray) -> IntArray:
         marks = np.zeros(high - low + 1, dtype=bool)
         marks[values - low] = True
         return np.flatnonzero(marks) + low
-    ordered = np.sort(values, axis=None)
+    # the stable sort takes what is sorted piece by piece as pieces
+    ordered = np.sort(values, axis=None, kind="stable")
     first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]

@@ -610,7 +610,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
            sizeof(Warp) * s.warps.size();
   }
 
-  // Of what tells most states apart; what their instructions wait for is only compared.
+  // Of what tells most states apart, when warps go on among it: blocks that start apart count down
+  // to their start, and no two of those states are equal.
   std::uint64_t state_hash() {
     Hash h;
     hash_channels(h);
@@ -623,6 +624,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       if (!s.slots[slot_of(w)].live) continue;
       h.add(warp.pc * 8 + warp.finished * 4 + warp.at_barrier * 2 + warp.eligible);
       h.add(clip(warp.last, s.now));
+      if (!warp.finished && !warp.at_barrier) h.add(clip(warp.ready, s.now));
     }
     return h.value;
   }

@@ -1,0 +1,64 @@
+"""What a warp's accesses cost, and what the bytes of its lanes cost at least, for the advisor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from perfassert.engines.advisor.case import AccessFacts
+from perfassert.engines.volume.on_chip import AccessCost
+from perfassert.hardware.model import Device
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.description import AccessKernel, BoundKernel
+from perfassert.predictor.model import Model
+from perfassert.predictor.rewritten_accesses import neighbours, read_by_all
+
+_ASSUMED = ("address", "layout")
+
+
+def access_facts(model: Model) -> dict[int, AccessFacts]:
+    """By instruction of compiled code or of a sketch."""
+    facts = dict(_facts_by_access(model))
+    compiled = isinstance(model.bound_launch.kernel, BoundKernel)
+    return {
+        node.program if compiled else node.index: facts[number]
+        for node in model.graph.nodes
+        for number in node.touches
+        if number in facts
+    }
+
+
+def _facts_by_access(model: Model) -> Iterable[tuple[int, AccessFacts]]:
+    kernel, device = model.bound_launch.kernel, model.device
+    known: Mapping[int, AccessCost] = model.bound_launch.estimate.accesses
+    if isinstance(kernel, BoundKernel):
+        for number, access in enumerate(kernel.bound):
+            if number in known:
+                facts = _facts(known[number], access.bytes, device)
+                yield number, replace(facts, assumed=_is_assumed(kernel, access))
+    elif isinstance(kernel, AccessKernel):
+        side_by_side, same = neighbours(kernel, model.launch), read_by_all(kernel)
+        for number, written in enumerate(kernel.accesses):
+            if number in known and not written.assumed:
+                width = kernel.fields[written.field].item_bytes
+                facts = _facts(known[number], width, device)
+                together = side_by_side.get(number, 1)
+                yield number, replace(facts, neighbours=together, same=number in same)
+
+
+def _is_assumed(kernel: BoundKernel, access: BoundAccess) -> bool:
+    """Whether data decides on the address and something stands for it; the tables of mathematical
+    functions are looked up anywhere."""
+    in_table = kernel.program is not None and access.field in kernel.program.tables
+    guessed = any(a.stands_for in _ASSUMED for a in access.rests_on)
+    return access.touched is None and (in_table or guessed)
+
+
+def _facts(cost: AccessCost, width: int, device: Device) -> AccessFacts:
+    bytes_ = width * cost.lanes
+    return AccessFacts(
+        cost.sectors,
+        max(1.0, bytes_ / device.sector_bytes),
+        cost.wavefronts,
+        max(1.0, bytes_ / (device.shared_banks * device.shared_bank_bytes)),
+    )
