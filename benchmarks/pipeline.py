@@ -1,4 +1,4 @@
-"""Speed of the pipeline simulator: fast-forward, plain, and the anomalies of list scheduling.
+"""Speed of the pipeline simulator: fast-forward, plain, blocks apart, anomalies of list scheduling.
 
 Usage: python benchmarks/pipeline.py     (prints; nothing is asserted)
 """
@@ -91,6 +91,16 @@ def plain_rate(schedulers, width):
     return result.instructions / seconds
 
 
+def blocks_apart():
+    """Predictions of one long loop, whose blocks are also simulated with starts that lie apart."""
+    field = pa.Field("a", "float32", shape=(1 << 22,))
+    for flops in (1000, 4000, 20000):
+        kernel = pa.Kernel.from_accesses("k", [field], ["a[x]"], flops=flops, dtype="float32")
+        start = time.process_time()
+        pa.predict(kernel, pa.Launch.cover(field.shape, 256), "A40")
+        print(f"prediction of a loop of {flops} flops: {time.process_time() - start:.3f} s")
+
+
 def anomalies():
     """How much faster a slower instruction can make the paper's matrix multiplication."""
     for size in (8, 16):
@@ -114,4 +124,5 @@ def anomalies():
 if __name__ == "__main__":
     fast_forward()
     plain()
+    blocks_apart()
     anomalies()

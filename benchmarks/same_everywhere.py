@@ -137,7 +137,7 @@ def session(place: Place, home: Path, compiled: bool = True) -> dict[str, str]:
         (folder / "test_compiled.py").write_text(COMPILED, "utf-8")
     for name in ("saxpy.cu", "reduction.cu", "histogram.cu"):
         (folder / name).write_bytes(place.comment.encode() + (KERNELS / name).read_bytes())
-    reports = [f"--perf-report={form}:report.{form}" for form in FORMATS]
+    reports = [f"--perf-report={form}:report.{form}" for form in FORMATS if place.report]
     command = [place.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
                "--rootdir=.", "--perf-update", "--perf-report-advice", *place.options, *reports,
                *(f"--perf-device={device}" for device in DEVICES)]  # fmt: skip

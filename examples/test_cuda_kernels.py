@@ -42,7 +42,7 @@ def test_compiled_star_moves_what_the_expressions_say(perf):
 
 def test_naive_transpose_writes_a_sector_for_each_element(perf):
     p = perf(kernel("transpose", "transpose_naive"), MATRIX)
-    p.expect(limiter="l1 | l2", l2_store="== 128 B/thread", l2_load="== 16 B/thread")
+    p.expect(limiter="l1 | l2 | dram", l2_store="== 128 B/thread", l2_load="== 16 B/thread")
 
 
 def test_padding_removes_the_bank_conflicts(perf):

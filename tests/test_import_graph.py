@@ -9,8 +9,11 @@ import pytest
 import perfassert
 
 ROOT = Path(perfassert.__file__).parent
-UPWARDS = [("perfassert.prediction.prediction", "perfassert.expect.check")]
-"""``Prediction.expect``, a method of the public value, imports what it calls when it is called."""
+UPWARDS = [
+    ("perfassert.prediction.prediction", "perfassert.expect.check"),
+    ("perfassert.prediction.prediction", "perfassert.predictor.pairs"),
+]
+"""Methods of the public value that import what they call when they are called."""
 
 
 def imported(tree, modules):

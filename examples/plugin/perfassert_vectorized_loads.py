@@ -36,7 +36,7 @@ class VectorizedLoads:
             found,
         )
         rest = case.total.all - match.count.all
-        return replace(match, speedup=case.within_headroom(case.total.all / rest))
+        return replace(match, speedup=case.limit_speedup(case.total.all / rest))
 
     def narrow(self, case, number):
         """Whether an instruction loads 4 bytes per thread, and no sector in vain."""

@@ -37,7 +37,7 @@ COMMITS = (
         "kernels/transpose.cu",
         "PITCH = TILE + 1",
         "PITCH = TILE",
-        ("test_transpose", "wavefronts of shared memory at transpose.cu:17"),
+        ("test_transpose", "the wavefronts of shared memory"),
     ),
     Commit(
         "polynomial: four more terms",
@@ -51,7 +51,7 @@ COMMITS = (
         "test_kernels.py",
         "block=(32, 8)",
         "block=(32, 1)",
-        ("test_smooth", "blocks of 32×1×1 instead of 32×8×1 threads, occupancy 100% → 50%"),
+        ("test_smooth", "blocks of 32×1×1 instead of 32×8×1 threads, occupancy 100 % → 50 %"),
     ),
     Commit(
         "transpose: better comment",

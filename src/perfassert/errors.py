@@ -188,8 +188,8 @@ class LaunchError(PerfAssertError):
 class UnreadOverride(LaunchError, KernelError):
     """Something that is given for a kernel and that nothing in it reads.
 
-    An assumed value, a trip count or a constant. A :class:`LaunchError`; it was a
-    :class:`KernelError` in version 0.2.
+    An assumed value, a trip count, a constant or an array's stride. A :class:`LaunchError`; it was
+    a :class:`KernelError` in version 0.2.
 
     Example:
         >>> import perfassert as pa

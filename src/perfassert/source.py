@@ -21,8 +21,9 @@ class SourceSpan:
 
     @property
     def short(self) -> str:
-        """``"stencil.cu:42"``: the file without its folders, and the line."""
-        return f"{self.file.rpartition('/')[2]}:{self.line}"
+        """``"stencil.cu:42"``: the file without its folders, and the line where there is one."""
+        name = self.file.rpartition("/")[2]
+        return f"{name}:{self.line}" if self.line else name
 
     def __str__(self) -> str:
         parts = [self.file]

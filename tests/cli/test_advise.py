@@ -18,7 +18,7 @@ ROLLED = ["advise", str(SOURCE), "--kernel", "rolled", *LAUNCH]
 ADVICE = {"optimizer", "category", "speedup", "importance", "suggestion", "hotspots",
           "formula_speedup", "context"}  # fmt: skip
 HOTSPOT = {"def", "use", "distance", "importance", "speedup", "instructions", "function", "loop",
-           "stall", "inlined_at", "file", "line"}  # fmt: skip
+           "stall", "call_path", "file", "line"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

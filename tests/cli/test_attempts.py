@@ -63,14 +63,6 @@ ROLLED = ["advise", str(PAIRS), "--kernel", "rolled", "--device", "a100", "--gri
           "--block", "64", "--arg", f"n={1 << 20}"]  # fmt: skip
 
 
-@pytest.fixture
-def toolchain():
-    try:
-        pa.kernels(PAIRS, arch="sm_80")
-    except pa.ToolchainMissing as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.usefixtures("toolchain")
 class TestCopies:
     def test_what_wins_comes_with_a_patch(self, capsys):

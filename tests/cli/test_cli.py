@@ -150,3 +150,32 @@ def test_a_grid_that_cuda_does_not_launch(tmp_path, capsys):
     assert main([*words, "--grid", "1,70000"]) == 2
     said = capsys.readouterr().err
     assert "the grid has 70000 blocks in y; CUDA launches at most 65535" in said
+
+
+@pytest.mark.parametrize(
+    ("measured", "code", "shown"),
+    [
+        ("1 us", 1, "impossible"),
+        ("1 us", 1, "L2 to hold none of its data"),
+        ("12 us", 0, "times the speed of light"),
+        ("12 us", 0, "within its error band"),
+        ("1 s", 0, "outside of its error band"),
+    ],
+)
+def test_a_measured_time_is_judged(capsys, measured, code, shown):
+    listing = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
+    asked = ["predict", str(listing), "--device", "a100", "--grid", "4096", "--block", "256",
+             "--arg", f"n={1 << 20}", "--measured", measured]  # fmt: skip
+    assert main(asked) == code
+    assert shown in capsys.readouterr().out
+    assert main([*asked, "--json"]) == code
+    verdict = json.loads(capsys.readouterr().out)["measured"]["verdict"]
+    assert verdict == ("impossible" if code else "plausible")
+
+
+@pytest.mark.parametrize("measured", ["3 B", "0 us", "-1 us", "fast", "12"])
+def test_what_is_no_measured_time(capsys, measured):
+    listing = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
+    asked = ["predict", str(listing), "--device", "a100", "--grid", "4096", "--block", "256",
+             "--arg", f"n={1 << 20}", f"--measured={measured}"]  # fmt: skip
+    assert main(asked) == 2

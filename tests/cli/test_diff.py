@@ -122,7 +122,8 @@ def check_all(kernels):
     assert spilled["metrics"]["spill_bytes"]["base"] == 0
     assert spilled["metrics"]["spill_bytes"]["head"] > 0
     assert spilled["failures"] == ["spill_bytes (allowed: spill_bytes +0)"]
-    assert stepped["status"] == "changed"
+    assert stepped["status"] == "worse"
+    assert stepped["failures"] == []
     registers, share = stepped["metrics"]["registers"], stepped["metrics"]["occupancy of 1024"]
     assert registers["head"] > registers["base"] + 8
     assert (share["head"] or 0) < share["base"]  # or no such block fits
@@ -131,7 +132,8 @@ def check_all(kernels):
         for way in ("load", "store")
         for width, before, after in ((16, 1, 0), (4, 0, 4))
     }
-    assert (kernels["before"]["status"], kernels["before"]["head"]) == ("renamed", "after")
+    assert (kernels["before"]["status"], kernels["before"]["head"]) == ("same", "after")
+    assert kernels["before"]["same_code"]
     assert kernels["before"]["matched_by"] == "code"
     assert kernels["lost"]["status"] == "gone"
     assert kernels["unsound"]["status"] == "broken"
@@ -145,7 +147,7 @@ def test_folders(folders, capsys):
     code, found, kernels = compared(capsys, *folders)
     check_all(kernels)
     assert code == 1
-    assert found["counts"]["gone"] == found["counts"]["broken"] == found["counts"]["worse"] == 1
+    assert found["counts"] == {"broken": 1, "gone": 1, "worse": 3, "new": 1, "same": 2}
     assert list(found["broken"]) == ["broken.cu"]
 
 
@@ -219,7 +221,7 @@ def test_other_code_with_the_same_numbers_is_said(tmp_path, capsys):
         (tmp_path / name).write_text(SAME.replace("2", str(factor)))
     pair = [str(tmp_path / name) for name in ("base.cu", "head.cu")]
     assert main(["diff", *pair, "--arch", "sm_80"]) == 0
-    assert "changed: same (sm_80)\n    other instructions, but" in capsys.readouterr().out
+    assert "same: same (sm_80) in head.cu\n    other instructions, but" in capsys.readouterr().out
 
 
 def test_as_text_markdown_and_annotations(folders, capsys, tmp_path, monkeypatch):
@@ -227,8 +229,8 @@ def test_as_text_markdown_and_annotations(folders, capsys, tmp_path, monkeypatch
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     assert main(["diff", *folders, "--device", "a100", "--github"]) == 1
     out = capsys.readouterr().out
-    assert "renamed: before → after (sm_80)\n    the same code\n" in out
-    assert "\nworse: spilled (sm_80)\n    spill_bytes 0 B → " in out
+    assert "same: before → after (sm_80) in named.cu\n    the same code\n" in out
+    assert "\nworse: spilled (sm_80) in spilled.cu\n    spill_bytes 0 B → " in out
     assert "::warning file=lost.cu,title=lost is gone::" in out
     assert "::warning file=spilled.cu,title=spilled is worse::spill_bytes 0 B → " in out
     assert main(["diff", *folders, "--device", "a100", "--markdown"]) == 1
@@ -253,7 +255,7 @@ def test_a_head_that_cannot_be_built(repository, capfd):
     build = ["--build", "test ! -e new.cu", "--objects", "named.cu", "--arch", "sm_80"]
     assert main(["diff", "HEAD~1", "HEAD", *build]) == 1
     out, _ = capfd.readouterr()
-    assert "broken: before (sm_80)\n    the build of HEAD failed with code 1" in out
+    assert "broken: before (sm_80) in named.cu\n    the build of HEAD failed with code 1" in out
     assert main(["diff", "HEAD", "HEAD~1", *build]) == 2
     assert git(repository, "worktree", "list").count("\n") == 1
 
@@ -360,6 +362,10 @@ def test_what_launches_take(recorded, capsys):
     ).items()
     assert launches["before"]["status"] == "same"
     assert launches["unsound"]["status"] == "broken"
+    kernels = {k["base"]: k["status"] for k in found["kernels"]}
+    assert kernels == {
+        "copied": "worse", "before": "same", "same": "worse", "unsound": "broken", "lost": "gone",
+    }  # fmt: skip
     assert found["launches"]["failures"] == []
 
 

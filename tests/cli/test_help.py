@@ -47,7 +47,8 @@ def test_help_keeps_the_lines_of_examples(capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("predct", "predict"), ("compair", "compare"), ("devcies", "devices")]
+    ("typed", "meant"),
+    [("predct", "predict"), ("compair", "compare"), ("devcies", "devices"), ("kernls", "kernels")],
 )
 def test_a_misspelt_command_is_corrected(capsys, typed, meant):
     assert main([typed, "--json"]) == 2

@@ -1,7 +1,11 @@
 """Mistakes on the command line: the first one is named, in the words of the command line."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 
@@ -12,6 +16,9 @@ extern "C" __global__ void fill(float* a, int n, box b) {
     if (i < n) a[i + b.low[1]] = 1;
 }
 """
+
+
+LISTING = str(Path(pa.__file__).parent / "sensitivity/saxpy.sass")
 
 
 @pytest.fixture
@@ -26,13 +33,78 @@ def said(capsys, *arguments):
     return capsys.readouterr().err.strip()
 
 
-@pytest.mark.parametrize("command", ["predict", "advise"])
+@pytest.mark.parametrize("command", ["predict", "advise", "whatif"])
 def test_a_missing_file_comes_before_missing_options(capsys, tmp_path, source, command):
     near = str(tmp_path / "fil.cu")
     assert said(capsys, command, near).endswith("fil.cu: no such file; did you mean 'fill.cu'?")
-    assert "--device is missing" in said(capsys, command, source)
-    assert "--grid is missing" in said(capsys, command, source, "--device", "a100")
+    part = () if command != "predict" else ("--grid", "4")  # proposes a launch if none is given
+    assert "--device is missing" in said(capsys, command, source, *part)
+    wrong = said(capsys, command, source, "--device", "a1000")
+    assert wrong.startswith("perfassert: unknown device 'a1000'; did you mean 'A100-SXM4-40GB'")
+    assert "fil.cu: no such file" in said(capsys, command, near, "--device", "a1000")
+    block = () if command != "predict" else ("--block", "64")
+    assert "--grid is missing" in said(capsys, command, source, "--device", "a100", *block)
     assert "the source is missing" in said(capsys, command)
+
+
+@pytest.mark.parametrize("which", ["--blocks", "--all-blocks"])
+def test_rank_names_a_missing_file_and_a_wrong_device_first(capsys, tmp_path, source, which):
+    words = ("--domain", "4096", which, "7,x")
+    near = str(tmp_path / "fil.cu")
+    assert "fil.cu: no such file" in said(capsys, "rank", near, "--device", "a1000", *words)
+    assert "unknown device 'a1000'" in said(capsys, "rank", source, "--device", "a1000", *words)
+
+
+def test_a_domain_takes_the_place_of_the_grid(capsys):
+    where = ("predict", LISTING, "--device", "a100", "--arg", "n=1000", "--json")
+    predictions = []
+    for launch in (("--domain", "1000"), ("--grid", "4")):
+        assert main([*where, *launch, "--block", "256"]) == 0
+        predictions.append(json.loads(capsys.readouterr().out))
+    assert predictions[0] == predictions[1]
+    assert main([*where, "--domain", "1000,6x", "--block", "32,4"]) == 2
+    assert "--domain: '6x' is not an integer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["predict", "advise", "whatif", "explain"])
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (("--grid", "4", "--domain", "1000", "--block", "256"), "--grid and --domain both say"),
+        (("--domain", "1000"), "--block is missing"),
+        (("--grid", "4"), "--block is missing"),
+        (("--block", "256"), "--grid is missing; give it, or --domain"),
+        (("--domain", "1,70000", "--block", "1"), "needs 70000 blocks in y; CUDA launches at most"),
+        (("--grid", "2147483648", "--block", "1"), "blocks in x; CUDA launches at most 2147483647"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_launch_that_is_none(capsys, command, launch, message):
+    assert message in said(capsys, command, LISTING, "--device", "a100", *launch)
+
+
+UNREAD = {
+    "--assume index=x": ('assume = { index = "x" }', "assume: no load has the name 'index'"),
+    "--assume x=3": ('assume = { x = "3" }', "what is loaded from 'x' as an integer"),
+    "--trip-count saxpy.cu:1=3": ('trip_counts = { "saxpy.cu:1" = 3 }', "names no loop"),
+    "--constant limit=3": ("constants = { limit = 3 }", "constants: no symbol 'limit'"),
+}
+
+
+@pytest.mark.parametrize("option", UNREAD)
+def test_what_nothing_in_the_kernel_reads_is_an_error(capsys, tmp_path, option):
+    key, message = UNREAD[option]
+    launch = ("--device", "a100", "--grid", "4", "--block", "256", "--arg", "n=1000")
+    assert message in said(capsys, "predict", LISTING, *launch, *option.split())
+    file = tmp_path / "k.perf.toml"
+    file.write_text(
+        'devices = ["a100"]\n[[test]]\nname = "t"\nexpect = { time = "> 0 s" }\n'
+        "launch = { grid = 4, block = 256, args = { n = 1000 } }\n"
+        f'kernel = {{ cubin = "saxpy.sass", {key} }}\n'
+    )
+    (tmp_path / "saxpy.sass").write_bytes(Path(LISTING).read_bytes())
+    assert pytest.main(["-q", "-p", "no:cacheprovider", str(file)]) == 1
+    assert message in capsys.readouterr().out
 
 
 def test_init_names_a_missing_file_first(capsys, tmp_path):

@@ -24,6 +24,16 @@ def test_a_name_goes_before_the_code():
     assert named(found) == [("a", "a", By.NAME), ("b", "b", By.NAME)]
 
 
+def test_a_kernel_of_one_name_stays_in_its_file():
+    """In both files it has changed, and the head lists the files the other way round."""
+    base = [info("k", "1"), info("k", "2")]
+    head = [info("k", "3"), info("k", "4")]
+    files = {id(base[0]): "a.cu", id(base[1]): "b.cu", id(head[0]): "b.cu", id(head[1]): "a.cu"}
+    result = pairs(base, head, lambda kernel: files[id(kernel)])
+    assert [(p.base.digest, p.head.digest) for p in result] == [("1", "4"), ("2", "3")]
+    assert [(p.base.digest, p.head.digest) for p in pairs(base, head)] == [("1", "3"), ("2", "4")]
+
+
 def test_the_same_code_under_another_name():
     found = pairs([info("a", "1"), info("b", "2")], [info("b", "2"), info("c", "1")])
     assert named(found) == [("a", "c", By.CODE), ("b", "b", By.NAME)]

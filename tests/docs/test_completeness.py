@@ -116,7 +116,7 @@ def test_the_reference_has_every_option() -> None:
 def test_the_reference_has_every_command() -> None:
     commands = re.findall(r"^    ([a-z]+)\b", output_of("perfassert"), re.M)
     assert len(commands) >= 5
-    assert [c for c in commands if f"`perfassert {c} " not in REFERENCE] == []
+    assert [c for c in commands if not re.search(f"`perfassert {c}[ `]", REFERENCE)] == []
 
 
 def test_the_reference_has_every_name() -> None:

@@ -91,6 +91,48 @@ def test_refused_constants(constants, said):
         predicted(**constants)
 
 
+UNREAD = """
+__constant__ int rows, columns;
+extern "C" __global__ void fill(float* y) { if (threadIdx.x < rows) y[threadIdx.x] = 1; }
+extern "C" __global__ void spread(float* y) { if (threadIdx.x < columns) y[threadIdx.x] = 1; }
+"""
+
+
+@needs_tools
+def test_a_constant_that_another_kernel_reads_is_an_error(tmp_path, capsys):
+    path = tmp_path / "two.cu"
+    path.write_text(UNREAD)
+    unread = "constants: kernel 'fill' does not read 'columns'; leave it out"
+    kernel = pa.from_cuda(path, "fill", constants={"rows": 3, "columns": 5})
+    with pytest.raises(pa.LaunchError, match=unread):
+        pa.predict(kernel, pa.Launch(1, 32), "a100")
+    launch = ("--device", "a100", "--grid", "1", "--block", "32")
+    command = ["predict", str(path), "--kernel", "fill", *launch, "--constant", "rows=3"]
+    assert main([*command, "--constant", "columns=5"]) == 2
+    assert unread in capsys.readouterr().err
+    assert main(command) == 0
+    file = tmp_path / "k.perf.toml"
+    file.write_text(
+        'devices = ["a100"]\n[[test]]\nname = "t"\nlaunch = { grid = 1, block = 32 }\n'
+        'kernel = { cuda = "two.cu", name = "fill", constants = { rows = 3, columns = 5 } }\n'
+        'expect = { l2_store = "> 0 B" }\n'
+    )
+    assert pytest.main(["-q", "-p", "no:cacheprovider", str(file)]) == 1
+    assert unread in capsys.readouterr().out
+
+
+@needs_tools
+def test_a_recorded_kernel_need_not_read_what_its_program_wrote(tmp_path):
+    (tmp_path / "two.cu").write_text(UNREAD)
+    path = tmp_path / "launches.toml"
+    path.write_text(
+        'schema = 1\n[kernels.fill]\ncuda = "two.cu"\nname = "fill"\n[[launch]]\n'
+        'kernel = "fill"\ngrid = 1\nblock = 32\nconstants = { rows = 3, columns = 5 }\n'
+    )
+    (recorded,) = pa.launches(path)
+    assert pa.predict(recorded.kernel, recorded.launch, "a100").volumes.l2_store.total == 32
+
+
 @needs_tools
 def test_constants_on_the_command_line_and_in_toml(tmp_path, capsys):
     given = ["--constant", "limit=1+2", "--constant", "reach=1024", "--constant", "inside.4=512"]

@@ -58,6 +58,18 @@ def test_a_stride_of_its_own(axpy):
     assert prediction.volumes.l2_load.per_thread == 8 + 4
 
 
+def test_a_stride_that_the_code_does_not_read(functions):
+    """Of an array without gaps Numba knows it."""
+    kernel = pa.from_numba(functions.axpy, "void(float32, float32[::1], float32[::1])")
+    args = {"a": 2.0, "x": COUNT, "y": COUNT}
+    launch = pa.Launch(COUNT // 256, 256, {**args, "x.strides[0]": 4})  # which it has anyway
+    spelled = kernel.spell_out(launch)
+    assert pa.predict(kernel, launch, A100).time == pa.predict(kernel, spelled, A100).time
+    launch = pa.Launch(COUNT // 256, 256, {**args, "x.strides[0]": 8})
+    with pytest.raises(pa.LaunchError, match=r"does not read 'x.strides\[0\]'; leave it out"):
+        pa.predict(kernel, launch, A100)
+
+
 def test_the_guard_is_the_arrays_extent(axpy):
     launch = pa.Launch(COUNT // 128, 256, {"a": 2.0, "x": COUNT, "y": COUNT})
     assert axpy.bind(launch, "sm_80", 32)[1].extent[0] == COUNT

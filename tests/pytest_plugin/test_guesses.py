@@ -85,3 +85,13 @@ def test_a_guess_is_no_reason_to_tighten(pytester, monkeypatch):
         ["better than their baselines by a guess; give what is missing*", "  test_scattered*"]
     )
     result.stdout.no_fnmatch_line("*tighten them*")
+    result = pytester.runpytest("--perf-device", "a100", "-W", "default", "--perf-ratchet")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*time is * better than the baseline *",
+            "*confidence: guessed: *",
+            "*--perf-ratchet: better by a guess; give what is missing before you accept it",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*--perf-update*")

@@ -372,6 +372,7 @@ class TestNothingRun:
             assert result.ret == pytest.ExitCode.USAGE_ERROR
             result.stderr.fnmatch_lines(["ERROR: --perf-strict: --* runs no test, so that*"])
 
+    @pytest.mark.exhaustive(one_in=3)
     @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
     @pytest.mark.parametrize("way", CONFTESTS)
     @pytest.mark.parametrize("well", ["", f"\ndef pytest_sessionfinish(session):\n{WELL}"])

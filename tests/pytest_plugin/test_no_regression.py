@@ -160,6 +160,63 @@ def test_improvements_pass_and_are_offered(kept, monkeypatch, workers):
     )
 
 
+@pytest.mark.parametrize("ini", [False, True], ids=["option", "ini"])
+def test_a_ratchet_fails_on_improvements_until_they_are_accepted(kept, monkeypatch, ini):
+    arguments = () if ini else ("--perf-ratchet",)
+    kept.makeini(f"[pytest]\nperf_ratchet = {str(ini).lower()}\n")
+    run(kept, *arguments).assert_outcomes(passed=4)
+    monkeypatch.setenv("SIZE", str(3 << 18))
+    text = baselines(kept).read_text()
+    result = run(kept, *arguments)
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*ExpectationFailed: time is * us, 2*.* % better than the baseline 12.* us "
+            "(allowed: 2 %) (copy on A100-SXM4-40GB, block 256×1×1)",
+            "*metric*baseline*predicted*difference*tolerance*verdict*",
+            "*time*12.* us*us*-2*%*2 %*improved*",
+            "*what differs (the kernel has changed): grid 4096×1×1 → 3072×1×1; *",
+            "*--perf-ratchet: accept it: pytest --perf-update --perf-device *test_copy.py::test_c*",
+            "better than their baselines, which fails them (--perf-ratchet); tighten them: *",
+        ]
+    )
+    assert baselines(kept).read_text() == text
+    run(kept, *arguments, "--perf-update=new").assert_outcomes(failed=4)
+    run(kept, *arguments, "--perf-update").assert_outcomes(passed=4)
+    run(kept, *arguments).assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize(
+    ("call", "outcome"),
+    [
+        ("perf.no_regression(p, '+2 % -100 %')", "passed"),
+        ("perf.no_regression(p, '+2 % -10 %')", "failed"),
+        ("perf.no_regression(p, None, dram_load='50 %')", "passed"),
+        ("with pytest.raises(AssertionError): perf.no_regression(p)", "failed"),
+    ],
+)
+def test_what_a_ratchet_lets_pass(pytester, monkeypatch, call, outcome):
+    body = f"def test_it(perf):\n    p = perf(copy(), domain=N, block=256)\n    {call}\n"
+    plain = body.replace("with pytest.raises(AssertionError): ", "")
+    with_test(pytester, plain)
+    run(pytester, "--perf-update").assert_outcomes(passed=1)
+    monkeypatch.setenv("SIZE", str(3 << 18))
+    with_test(pytester, body)
+    run(pytester, "--perf-ratchet").assert_outcomes(**{outcome: 1})
+
+
+def test_a_regression_beside_an_improvement_is_a_regression(pytester, monkeypatch):
+    call = "perf.no_regression(p, volumes='2 %')"
+    body = f"def test_it(perf):\n    p = perf(copy(), domain=N, block=BLOCK)\n    {call}\n"
+    with_test(pytester, body.replace("BLOCK", "32"))
+    run(pytester, "--perf-update").assert_outcomes(passed=1)
+    monkeypatch.setenv("SIZE", str(1 << 21))
+    with_test(pytester, body.replace("BLOCK", "256"))
+    result = run(pytester, "--perf-ratchet")
+    result.stdout.fnmatch_lines(["*REGRESSION*", "*if this is intended, accept it: pytest *"])
+    result.stdout.no_fnmatch_line("*--perf-ratchet: *")
+
+
 @pytest.mark.parametrize(
     ("arguments", "size", "passes"),
     [

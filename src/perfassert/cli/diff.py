@@ -18,6 +18,7 @@ from perfassert.cli.terminal import progress, raw, say
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
+    from perfassert.comparison.affected import Affected, CommandPattern
     from perfassert.comparison.kernel_changes import CodeDiff, CodeSide
     from perfassert.comparison.launched import Asked, LaunchComparison
     from perfassert.comparison.limits import ChangeLimits
@@ -37,10 +38,14 @@ def add(commands: Any) -> None:
         "with --launches, predicted time. Exit code 1 where a kernel is gone, broken or worse than "
         "--fail-on allows, 2 where nothing can be compared.",
         "before.cubin after.cubin", "main HEAD --arch sm_80 --launches launches.toml --device a100",
+        "stencil.cu --toolchain 12.4..13.0 --device a100",
     )  # fmt: skip
     what = "a file or folder (CUDA, PTX, cubins, objects, libraries, programs), or a git revision"
     parser.add_argument("base", metavar="BASE", help=what)
-    parser.add_argument("head", metavar="HEAD", help="the newer one")
+    parser.add_argument(
+        "head", metavar="HEAD", nargs="?",
+        help="the newer one; left out with two releases in --toolchain",
+    )  # fmt: skip
     parser.add_argument(
         "--build",
         metavar="COMMAND",
@@ -56,11 +61,23 @@ def add(commands: Any) -> None:
         "--block", type=int, action="append", metavar="THREADS",
         help="occupancy of such blocks (repeatable; default: 64 to 1024)",
     )  # fmt: skip
-    add_compilation(parser)
+    add_compilation(
+        parser,
+        toolchain="the compiler's release, as 12.4; 12.4..13.0 compares BASE compiled by both",
+    )
     parser.add_argument(
         "--launches", metavar="FILE",
         help="of perfassert record: compare what they take, too; a folder or revision that has "
         "such a file uses its own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--affected", nargs="?", const="", metavar="MAPPING",
+        help="list tests and launches that the change can move, and commands that a TOML file maps "
+        "to files or kernels; no command is run",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sarif", metavar="FILE",
+        help="write what is worse as SARIF, for code scanning and editors",
     )  # fmt: skip
     parser.add_argument(
         "--fail-on", metavar="LIMITS",
@@ -79,13 +96,81 @@ def _diff(options: argparse.Namespace) -> int:
     from perfassert.hardware.load import device as load_device
 
     limits = _limits(options)
+    commands = _commands(options)
     device = load_device(options.device) if options.device else None
     if options.block and device is None:
         raise KernelSourceError("--block needs --device: occupancy is of a device")
     arch = options.arch or (device.arch if device else None)
     reading = Reading(tuple(options.objects), arch, compilation_of(options))
+    pair = _toolchain_pair(options)
     with ExitStack() as stack:
-        return _compare_sides(options, limits, _sides(options, reading, stack), device)
+        sides = (
+            _compiled_sides(options, pair, reading, stack)
+            if pair
+            else _sides(options, reading, stack)
+        )
+        return _compare_sides(options, limits, sides, device, commands)
+
+
+def _commands(options: argparse.Namespace) -> tuple[CommandPattern, ...]:
+    """Of the file of ``--affected``, where one is given: read before anything is compiled."""
+    if not options.affected:
+        return ()
+    from perfassert.perf_toml.affected_commands import read_commands
+
+    return read_commands(Path(options.affected))
+
+
+def _toolchain_pair(options: argparse.Namespace) -> tuple[str, str] | None:
+    """The two releases of ``--toolchain 12.4..13.0``, which takes the place of HEAD."""
+    base, dots, head = (options.toolchain or "").partition("..")
+    if not dots:
+        if options.head is None:
+            raise KernelSourceError(
+                "HEAD is missing; give it, or --toolchain BASE..HEAD to compare one source under "
+                "two compilers"
+            )
+        return None
+    if options.head is not None:
+        raise KernelSourceError(
+            f"--toolchain {options.toolchain} compares one source under two compilers: leave out "
+            f"{options.head}"
+        )
+    from perfassert.frontends.toolchain.toolchains import check_installed
+
+    check_installed(base, head)
+    return base, head
+
+
+def _compiled_sides(
+    options: argparse.Namespace, pair: tuple[str, str], reading: Reading, stack: ExitStack
+) -> tuple[Opened, Opened]:
+    """One source, compiled by two releases."""
+    if options.build is not None:
+        raise KernelSourceError(
+            f"--build and --toolchain {options.toolchain}: only sources can be compiled by both"
+        )
+
+    def compiled_by(release: str) -> Opened:
+        own = replace(
+            reading,
+            compilation={**reading.compilation, "toolchain": release},
+            sources_first=True,
+        )
+        opened = _open_side(options.base, None, own, stack)
+        name = f"{options.base} (CUDA {release})"
+        return replace(opened, side=replace(opened.side, name=name))
+
+    base = compiled_by(pair[0])
+    _check_kernels(base.side)
+    return base, compiled_by(pair[1])
+
+
+def _check_kernels(base: CodeSide) -> None:
+    """A base that cannot be read is an error: there is nothing to compare with."""
+    if not base.kernels:
+        empty = f"{base.name}: there is no kernel in it"
+        raise KernelSourceError(next(iter(base.broken.values()), empty))
 
 
 def _compare_sides(
@@ -93,6 +178,7 @@ def _compare_sides(
     limits: ChangeLimits,
     opened: tuple[Opened, Opened],
     device: Device | None,
+    commands: tuple[CommandPattern, ...],
 ) -> int:
     from perfassert.comparison.kernel_changes import diff
     from perfassert.comparison.sides import without_host_code
@@ -104,7 +190,7 @@ def _compare_sides(
     code_diff = diff(base, head, limits, options.block or _BLOCKS, device)
     times = None
     if options.launches is not None:
-        from perfassert.comparison.launched import compare_launches
+        from perfassert.comparison.launched import compare_launches, judge_by_times
 
         asked = [_requested_launches(options, one) for one in opened]
         readings = (opened[0].reading, opened[1].reading)
@@ -112,9 +198,23 @@ def _compare_sides(
             times = compare_launches(
                 (base, asked[0]), (head, asked[1]), code_diff, limits, readings
             )
+        code_diff = judge_by_times(code_diff, times)
     slower = times is not None and times.fails(options.allow_gone)
     failed = slower or code_diff.fails(limits, options.allow_gone)
-    _print(options, code_diff, times, failed)
+    affected = None
+    roots = [opened[1].root, opened[0].root]
+    if options.sarif is not None:
+        from perfassert.comparison.sarif import results_of_diff
+        from perfassert.report.files import replace_file
+        from perfassert.report.sarif import sarif_text
+
+        results = results_of_diff(code_diff, times, head.folder, roots)
+        replace_file(Path(options.sarif), sarif_text(results))
+    if options.affected is not None:
+        from perfassert.comparison.affected import find_affected
+
+        affected = find_affected(code_diff, times, roots, commands)
+    _print(options, code_diff, times, affected, failed)
     return int(failed)
 
 
@@ -140,8 +240,13 @@ def _requested_launches(options: argparse.Namespace, opened: Opened) -> list[Ask
 
 
 def _print(
-    options: argparse.Namespace, code_diff: CodeDiff, times: LaunchComparison | None, failed: bool
+    options: argparse.Namespace,
+    code_diff: CodeDiff,
+    times: LaunchComparison | None,
+    affected: Affected | None,
+    failed: bool,
 ) -> None:
+    from perfassert.comparison import affected as affected_text
     from perfassert.comparison import kernel_text
     from perfassert.comparison.github import tell
 
@@ -152,12 +257,17 @@ def _print(
 
         show, compared = launched_text, (code_diff, times)
     comment = show.markdown(*compared, failed) if options.markdown or options.github else ""
+    if affected is not None and comment:
+        comment = f"{comment}\n\n{affected_text.markdown(affected)}"
     if options.json:
-        print(json.dumps(show.to_dict(*compared)))
+        more = {} if affected is None else {"affected": affected.to_dict()}
+        print(json.dumps(show.to_dict(*compared) | more))
     elif options.markdown:
         print(comment)
     else:
         say(show.text(*compared))
+        if affected is not None:
+            say(f"\n{affected_text.text(affected)}")
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
         tell(show.warnings(*compared), comment, raw(stream))
@@ -165,22 +275,20 @@ def _print(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One side, and how its files are compiled."""
+    """One side, how its files are compiled, and the root of its repository."""
 
     side: CodeSide
     reading: Reading
+    root: Path
 
 
 def _sides(
     options: argparse.Namespace, reading: Reading, stack: ExitStack
 ) -> tuple[Opened, Opened]:
-    """A base that cannot be read is an error: there is nothing to compare with."""
     from perfassert.comparison.sides import from_sources
 
     base = _open_side(options.base, options.build, reading, stack)
-    if not base.side.kernels:
-        empty = f"{options.base}: there is no kernel in it"
-        raise KernelSourceError(next(iter(base.side.broken.values()), empty))
+    _check_kernels(base.side)
     reading = replace(reading, sources_first=from_sources(base.side))
     return base, _open_side(options.head, options.build, reading, stack, known=base.side)
 
@@ -200,7 +308,7 @@ def _open_side(
     """``known``: the base, all of whose files are broken in a head that cannot be built."""
     from perfassert.comparison.kernel_changes import CodeSide
     from perfassert.comparison.revisions import build as built
-    from perfassert.comparison.revisions import checked_out, is_revision
+    from perfassert.comparison.revisions import checked_out, is_revision, repository_root
     from perfassert.comparison.sides import side
 
     if not name:
@@ -210,7 +318,8 @@ def _open_side(
         raise KernelSourceError(f"{name} is a path and a revision; write ./{name} or {name}^0")
     if (is_path and build is None) or not is_revision(name):
         with progress(f"files of {name}") as bar:
-            return Opened(side(Path(name), reading, progress=bar), reading)
+            read = side(Path(name), reading, progress=bar)
+            return Opened(read, reading, repository_root(Path(name)))
     with progress(f"checkout of {name}"):
         checkout = stack.enter_context(checked_out(name))
     own = replace(reading.inside(checkout), sources_first=build is None)
@@ -220,8 +329,8 @@ def _open_side(
             why = built(build, checkout, name)
     if not why:
         with progress(f"files of {name}") as bar:
-            return Opened(side(checkout.folder, own, name, bar), own)
+            return Opened(side(checkout.folder, own, name, bar), own, checkout.root)
     if known is None:
         raise KernelSourceError(why)
     lost = dict.fromkeys((p.file for p in known.kernels), why)
-    return Opened(CodeSide(name, checkout.folder, (), lost), own)
+    return Opened(CodeSide(name, checkout.folder, (), lost), own, checkout.root)

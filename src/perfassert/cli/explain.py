@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
         "stencil.cu --device a100 --grid 64 --block 256 --arg n=1000 --sass",
     )  # fmt: skip
     add_source(parser)
-    add_launch(parser, required=False)
+    add_launch(parser)
     parser.add_argument("--sass", action="store_true", help="the listing with control codes")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_explain)

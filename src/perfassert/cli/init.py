@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.proposals import BLOCK, DOMAIN, first_devices, is_structure, start_value
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
 
 _TOML = ".perf.toml"
-_DOMAIN, _BLOCK = 1 << 20, 256  # something to start from; every test says that it must be replaced
 _FILL_IN = "fill in domain, block and arguments, then remove this line"
-_REAL = ("float", "double", "__half", "half", "__nv_bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     if not chosen:
         names = ", ".join(sorted({i.name for i in infos})) or "none at all"
         raise KernelSourceError(f"{source}: no kernel is like {options.filter!r}; it has: {names}")
-    devices = tuple(d.name for d in named) or tuple(_devices_of(infos, source))
+    devices = tuple(d.name for d in named) or tuple(first_devices(infos, source))
     arch = device(devices[0]).arch
     reader = frontend_of(str(source))
     with progress(f"parameters of the kernels in {source}"):
@@ -131,19 +130,6 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(Path(shown).as_posix(), reader.name, given, devices, suggestions)
 
 
-def _devices_of(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
-    """The first shipped device of each architecture."""
-    from perfassert.hardware.load import device, devices
-
-    by_arch: dict[str, str] = {}
-    for name in devices():
-        by_arch.setdefault(device(name).arch, name)
-    archs = dict.fromkeys(i.arch.rstrip("af") for i in infos)
-    if not any(arch in by_arch for arch in archs):
-        raise LaunchError(f"{source} is for {', '.join(archs)}; give --device")
-    yield from (by_arch[arch] for arch in archs if arch in by_arch)
-
-
 def suggest_tests(
     infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]
 ) -> Iterator[TestedKernel]:
@@ -157,25 +143,14 @@ def suggest_tests(
         )
         taken.add(test)
         plain = [p for p in parameters if not p.pointer]
-        args = {p.name: _start(p) for p in plain if not _is_structure(p)}
-        others = tuple(p.name for p in plain if _is_structure(p))
+        args = {p.name: start_value(p) for p in plain if not is_structure(p)}
+        others = tuple(p.name for p in plain if is_structure(p))
         unique = names.count(info.name) == 1
         yield TestedKernel(info.name if unique else info.mangled, test, args, others)
 
 
 def _numbered_name(base: str, number: int) -> str:
     return base if number == 1 else f"{base}_{number}"
-
-
-def _is_structure(parameter: Any) -> bool:
-    return bool(parameter.members) or parameter.size > 8
-
-
-def _start(parameter: Any) -> int | float:
-    """A length is the most likely integer."""
-    if parameter.dtype in _REAL:
-        return 1.0
-    return 1 if parameter.size == 1 else _DOMAIN
 
 
 def _one_line(name: str) -> str:
@@ -205,7 +180,7 @@ def _python(plan: Plan) -> Iterator[str]:
         if kernel.others:
             yield f"    # structures to be given as well: {', '.join(kernel.others)}"
         args = f", args={json.dumps(kernel.args)}" if kernel.args else ""
-        yield f"    prediction = perf(kernel, domain={_DOMAIN}, block={_BLOCK}{args})"
+        yield f"    prediction = perf(kernel, domain={DOMAIN}, block={BLOCK}{args})"
         yield "    perf.no_regression(prediction)"
 
 
@@ -222,7 +197,7 @@ def _toml(plan: Plan) -> Iterator[str]:
         )
         yield f"kernel = {{ {source} }}"
         args = f", args = {format_value(kernel.args)}" if kernel.args else ""
-        yield f"launch = {{ domain = {_DOMAIN}, block = {_BLOCK}{args} }}"
+        yield f"launch = {{ domain = {DOMAIN}, block = {BLOCK}{args} }}"
         if kernel.others:
             yield f"# structures to be given as well: {', '.join(kernel.others)}"
         yield 'baseline = { tolerance = "2 %" }'

@@ -76,9 +76,9 @@ def _of(path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar) -> Seq
 
     if path.suffix != ".json":
         return kernels(path, arch, **given)
-    if given:
+    if given.keys() - {"toolchain"}:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
-    return kernels_of_build(path, arch, bar)
+    return kernels_of_build(path, arch, bar, given.get("toolchain"))
 
 
 def _matches(info: KernelInfo, pattern: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from perfassert.cli.command import add_command
 from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import progress, say
-from perfassert.errors import PerfAssertError
+from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.prediction.prediction import Prediction
 
 
@@ -23,26 +23,38 @@ def add(commands: Any) -> None:
         "program.",
         "saxpy.cu --device a100 --grid 4096 --block 256 --arg n=1048576",
         "--launches launches.toml --device h100 --json",
+        "saxpy.cu --device a100 --grid 4096 --block 256 --arg n=1048576 --measured '12.3 us'",
     )  # fmt: skip
     add_work(parser)
+    parser.add_argument(
+        "--measured", metavar="TIME",
+        help="exit code 1 if no run can be that fast; else how far from the speed of light it is",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_predict)
 
 
 def _predict(options: argparse.Namespace) -> int:
     from perfassert.predictor.predict import predict
+    from perfassert.report import plausibility
     from perfassert.report.prediction import text
 
-    asked = work(options)
+    asked = work(options, propose=True)
     if options.launches is not None and (len(asked) > 1 or options.json):
+        if options.measured:
+            raise LaunchError("--measured: is the time of one launch; choose it by --kernel")
         return _all(asked, options)
     with progress(f"prediction of {options.source or options.launches}"):
         prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
+    judged = plausibility.judge_measured(prediction, options.measured) if options.measured else None
     if options.json:
-        print(json.dumps(_to_dict(prediction)))
+        more = {"measured": plausibility.to_dict(judged)} if judged else {}
+        print(json.dumps(_to_dict(prediction) | more))
     else:
         say(text(prediction))
-    return 0
+        if judged:
+            say("\n" + plausibility.text(judged, prediction))
+    return int(judged is not None and judged.verdict == plausibility.IMPOSSIBLE)
 
 
 def _to_dict(prediction: Prediction) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def _rank(options: argparse.Namespace) -> int:
     for name in ("top", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise PerfAssertError(f"--{name}: {getattr(options, name)} is below 1")
+    kernel_of(options)  # whose file may be missing
     device = load_device(options.device)
     blocks = _blocks(options, device)
     with progress("blocks") as bar:
@@ -65,11 +66,11 @@ def _rank(options: argparse.Namespace) -> int:
     refused = {t.block: t.error for t in tried if t.error}
     if refused and (options.blocks or len(refused) == len(tried)):
         raise LaunchError(next(f"block {_format_block(b)}: {why}" for b, why in refused.items()))
-    ranking = _ranking(options, tried)
+    ranking = make_ranking(tried)
     if options.plot:
         plot(ranking, options.plot)
     if options.json:
-        print(json.dumps(_to_dict(ranking, refused, options.top)))
+        print(json.dumps(ranking_data(ranking, refused, options.top)))
     else:
         say(_text(ranking, refused, options.top))
     return 0
@@ -112,7 +113,7 @@ def shapes(threads: int, domain: Block, device: Device) -> Iterator[Block]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class Tried:
     """A block with its prediction as plain data, or why the device cannot run it."""
 
     block: Block
@@ -120,12 +121,12 @@ class _Tried:
     error: str = ""
 
 
-def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar) -> list[_Tried]:
+def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar) -> list[Tried]:
     """One by one at first, the rest on all cores if there is much left."""
     from perfassert.system.process_pool import process_pool
 
     one = _predictor(options)
-    tried: list[_Tried] = []
+    tried: list[Tried] = []
     start, each = perf_counter(), inf
     while len(tried) < len(blocks):
         bar(len(tried), len(blocks), _format_block(blocks[len(tried)]))
@@ -158,30 +159,31 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
         return tried
 
 
-def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_Tried]:
+def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[Tried]:
     """What a worker does; its arguments and its result can be pickled."""
     return [*map(_predictor(options), blocks)]
 
 
-def _predictor(options: argparse.Namespace) -> Callable[[Block], _Tried]:
+def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
     from perfassert.hardware.load import device as load_device
     from perfassert.predictor.predict import predict
 
     kernel, device = kernel_of(options), load_device(options.device)
     domain, args = extent_of(options.domain, "--domain"), arguments_of(options)
 
-    def one(block: Block) -> _Tried:
+    def one(block: Block) -> Tried:
         launch = Launch.cover(domain, block, args, options.shared_bytes)
         try:
             prediction = predict(kernel, launch, device)
         except LaunchError as error:
-            return _Tried(block, None, str(error))
-        return _Tried(block, prediction.to_dict(diagnosis=False))
+            return Tried(block, None, str(error))
+        return Tried(block, prediction.to_dict(diagnosis=False))
 
     return one
 
 
-def _ranking(options: argparse.Namespace, tried: Sequence[_Tried]) -> Ranking:
+def make_ranking(tried: Sequence[Tried]) -> Ranking:
+    """Order what could be predicted, fastest first."""
     from perfassert.prediction.prediction import Prediction
     from perfassert.ranking.ranking import Ranking
 
@@ -198,11 +200,11 @@ def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> Text:
     from perfassert.ranking.ranking import ranking_table
 
     first = ranking.entries[0][1]
-    band = percent(ranking.band, signed=False)
+    sure = percent(ranking.confidence, signed=False)
     parts: list[str | Table] = [
         f"{first.kernel} on {first.device}: {len(ranking.entries)} blocks",
         ranking_table(ranking, top),
-        f"= tied with the best: within {band}, which the model cannot tell apart",
+        f"= tied with the best: less than {sure} sure that the best is faster",
     ]
     if refused:
         why = "\n".join(f"- {_format_block(b)}: {reason}" for b, reason in refused.items())
@@ -210,13 +212,14 @@ def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> Text:
     return join(parts)
 
 
-def _to_dict(ranking: Ranking, refused: dict[Block, str], top: int | None) -> dict[str, Any]:
+def ranking_data(ranking: Ranking, refused: dict[Block, str], top: int | None) -> dict[str, Any]:
+    """The first ``top`` of them as plain data, and what the device refused."""
     first, tied = ranking.entries[0][1], set(ranking.tied_with_best())
     return {
         "kernel": first.kernel,
         "device": first.device,
         "model_version": first.model_version,
-        "band": ranking.band,
+        "confidence": ranking.confidence,
         "blocks": [
             {
                 "place": place,
@@ -225,6 +228,7 @@ def _to_dict(ranking: Ranking, refused: dict[Block, str], top: int | None) -> di
                 "time": float(p.time),
                 "limiter": p.limiter,
                 "tied": key in tied,
+                "best_is_faster": None if p is first else first.probability_faster(p),
             }
             for place, (key, p) in enumerate(ranking.entries[:top], 1)
         ],

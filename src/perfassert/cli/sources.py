@@ -44,8 +44,10 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     )  # fmt: skip
 
 
-def add_compilation(parser: argparse.ArgumentParser) -> None:
-    """How source is compiled."""
+def add_compilation(
+    parser: argparse.ArgumentParser, toolchain: str = "the compiler's release, as 12.4"
+) -> None:
+    """How source is compiled; ``toolchain``: the help of that option."""
     parser.add_argument(
         "-D", "--define", action="append", default=[], metavar="NAME[=VALUE]",
         help="a macro for the compiler (repeatable)",
@@ -55,15 +57,16 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
         help="where the compiler looks for headers (repeatable)",
     )  # fmt: skip
     parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
-    parser.add_argument("--toolchain", help="the compiler's release, as 12.4")
+    parser.add_argument("--toolchain", metavar="RELEASE", help=toolchain)
 
 
-def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
-    """Grid, block, arguments, dynamic shared memory."""
-    parser.add_argument("--grid", required=required, metavar="X[,Y[,Z]]", help="blocks")
+def add_launch(parser: argparse.ArgumentParser) -> None:
+    """Grid or domain, block, arguments, dynamic shared memory."""
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks")
     parser.add_argument(
-        "--block", required=required, metavar="X[,Y[,Z]]", help="threads of a block"
+        "--domain", metavar="X[,Y[,Z]]", help="threads that the grid covers, instead of --grid"
     )
+    parser.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
     add_arguments(parser)
 
 
@@ -135,13 +138,25 @@ def _assumed_values(options: argparse.Namespace) -> list[str]:
 
 
 def launch_of(options: argparse.Namespace) -> Launch | None:
-    """The launch, where grid and block are given."""
-    if options.grid is None and options.block is None:
+    """The launch, where a block with a grid or a domain is given."""
+    if options.grid is None and options.domain is None and options.block is None:
         return None
-    if options.grid is None or options.block is None:
-        raise LaunchError("--grid and --block belong together")
-    grid, block = extent_of(options.grid, "--grid"), extent_of(options.block, "--block")
-    return Launch(grid, block, arguments_of(options), options.shared_bytes)
+    if options.grid is not None and options.domain is not None:
+        raise LaunchError("--grid and --domain both say how many blocks there are; give one")
+    if missing := missing_launch_option(options):
+        raise LaunchError(missing)
+    block, args = extent_of(options.block, "--block"), arguments_of(options)
+    if options.domain is not None:
+        domain = extent_of(options.domain, "--domain")
+        return Launch.cover(domain, block, args, options.shared_bytes)
+    return Launch(extent_of(options.grid, "--grid"), block, args, options.shared_bytes)
+
+
+def missing_launch_option(options: argparse.Namespace) -> str:
+    """What a launch lacks, and what to do; empty where it lacks nothing."""
+    if options.grid is None and options.domain is None:
+        return "--grid is missing; give it, or --domain"
+    return "--block is missing; give it" if options.block is None else ""
 
 
 def arguments_of(options: argparse.Namespace) -> dict[str, Any]:

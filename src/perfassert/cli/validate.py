@@ -42,6 +42,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--ablate", action="store_true", help="the error of the time with each mechanism turned off"
     )
+    parser.add_argument(
+        "--headroom", action="store_true",
+        help="measured times over the speed of light, and the rows below it",
+    )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: cores)")
     parser.add_argument("--rows", type=_positive, metavar="N", help="only N rows, evenly spread")
@@ -76,6 +80,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--bands", type=Path, metavar="FILE", help="write the table of known errors (TOML)"
     )
+    parser.add_argument(
+        "--pair-errors", type=Path, metavar="FILE",
+        help="write the table of how sure the order of two launches is (TOML)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--decisions", type=Path, metavar="PAGE", help="write the page that tests it, with an SVG"
+    )
     record = parser.add_mutually_exclusive_group()
     record.add_argument("--record", type=Path, metavar="PATH", help="write the figures as JSON")
     record.add_argument(
@@ -106,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
 
     What can be wrong with suites, data, record and options comes up before the first prediction.
     """
-    from perfassert.lab.validation import ablate, explain
+    from perfassert.lab.validation import ablate, explain, headroom
     from perfassert.lab.validation.accuracy import page_date
     from perfassert.lab.validation.data import read_rows
     from perfassert.lab.validation.read import read_suite
@@ -114,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
     from perfassert.lab.validation.run import validate
 
     _check(options)
-    day = options.date or page_date() if options.accuracy else None
+    day = options.date or page_date() if options.accuracy or options.decisions else None
     contents = not options.no_contents
     suites = [read_suite(path, options.sources, contents) for path in options.suite]
     limits = dict(_limit(text, suites[0]) for text in options.fail_above)
@@ -138,6 +149,8 @@ def run(options: argparse.Namespace) -> int:
                     ablated = ablate.validate_ablations(suite, rows, executor)
                 print(f"\n{ablate.text(ablated)}")
             results.append(result)
+    if options.headroom:
+        say(join(("\n", headroom.text(results)), ""))
     complaints = [c for result in results for c in _complaints(result, limits, record)]
     for complaint in complaints:
         print(f"perfassert: {complaint}", file=sys.stderr)
@@ -147,14 +160,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for name in ("explain", "ablate"):
+    for name in ("explain", "ablate", "headroom"):
         if getattr(options, name) and options.json:
             raise PerfAssertError(f"--{name}: is a table; leave out --json")
-    if options.date and not options.accuracy:
-        raise PerfAssertError("--date: goes with --accuracy PAGE, whose date it is")
+    if options.date and not (options.accuracy or options.decisions):
+        raise PerfAssertError("--date: goes with --accuracy or --decisions PAGE, whose date it is")
     if options.sources and not options.sources.is_dir():
         raise PerfAssertError(f"--sources {options.sources}: there is no such folder")
-    for path in (options.accuracy, options.record, options.bands):
+    written = (options.accuracy, options.record, options.bands, options.pair_errors)
+    for path in (*written, options.decisions):
         if path and not path.parent.is_dir():
             raise PerfAssertError(f"{path}: there is no folder {path.parent}; make it first")
     if len(options.suite) == 1:
@@ -186,9 +200,23 @@ def _write(results: Sequence[Validation], day: date | None, options: argparse.Na
     from perfassert.lab.validation.accuracy import accuracy_page
     from perfassert.lab.validation.record import to_record
 
-    texts: dict[Path, str] = {}
-    if day:
+    texts: dict[Path, str | bytes] = {}
+    if options.accuracy and day:
         texts[options.accuracy] = accuracy_page(results, day, options.rows)
+    if options.decisions and day:
+        from perfassert.lab.validation.decisions import decisions_page, picture_path
+
+        picture = picture_path(options.decisions)
+        texts[options.decisions], texts[picture] = decisions_page(results, day, picture.name)
+    if options.pair_errors:
+        from perfassert.lab.validation.pairs import (
+            fit_pair_errors,
+            measured_pairs,
+            pair_errors_text,
+        )
+
+        fits = fit_pair_errors(measured_pairs(results))
+        texts[options.pair_errors] = pair_errors_text(fits, results[0].model_version)
     if options.bands:
         from perfassert.lab.validation.bands import bands, bands_text
 
@@ -197,7 +225,7 @@ def _write(results: Sequence[Validation], day: date | None, options: argparse.Na
         texts[options.record] = json.dumps(to_record(results, options.rows), indent=2) + "\n"
     for path, text in texts.items():
         try:
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
         except OSError as error:
             raise PerfAssertError(f"{path}: cannot be written: {error.strerror}") from None
 

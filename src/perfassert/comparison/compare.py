@@ -9,6 +9,7 @@ from perfassert.baseline import compare as baselines
 from perfassert.baseline.components import Change, Value, components, same
 from perfassert.baseline.entry import BaselineKey, Entry, entry_of
 from perfassert.baseline.tolerance import Tolerance, tolerances
+from perfassert.baseline.why import explain_rise
 from perfassert.comparison.line_changes import LineChange, line_changes
 from perfassert.comparison.read import Place, PredictionKey, Reported, ReportFile
 from perfassert.comparison.status import ORDER, Status, count
@@ -31,7 +32,7 @@ class Item:
     """One prediction. ``base`` or ``head`` is None where that side does not have it.
 
     ``metrics``: those that differ, time among them; of a new prediction, all. ``reason``: why it
-    is incomparable.
+    is slower or incomparable.
     """
 
     key: PredictionKey
@@ -159,13 +160,16 @@ def _item(
     if key.device and (reason := baselines.foreign(known, old, new)):
         return Item(key, Status.INCOMPARABLE, base, head, reason=reason)
     (row,) = baselines.compare(known, old, new, wanted).rows
+    status = _OF_VERDICT[row.verdict]
+    slower = status is Status.SLOWER
     return Item(
         key,
-        _OF_VERDICT[row.verdict],
+        status,
         base,
         head,
         tuple(_differences(_values(old, base), _values(new, head))),
         components(old, new),
+        explain_rise(old, new, head.prediction, base.prediction) if slower else "",
     )
 
 

@@ -13,6 +13,7 @@ from perfassert.baseline.components import components, same
 from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry
 from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
+from perfassert.baseline.why import explain_rise
 from perfassert.comparison.revisions import check_revision, git_bytes, git_text
 from perfassert.errors import BaselineError
 from perfassert.system.process_pool import Progress
@@ -168,7 +169,9 @@ def _step(commit: Commit, key: BaselineKey, old: Entry, new: Entry) -> TimeStep 
 
 
 def cause_of(old: Entry, new: Entry) -> str:
-    """What differs most between two states, in words."""
+    """Why a state is slower than the one before, or what differs most if it is not."""
+    if reason := explain_rise(old, new):
+        return reason
     differing = sorted(components(old, new), key=lambda c: -abs(c.share or 0.0))
     return "; ".join(map(str, differing[:_CAUSES]))
 

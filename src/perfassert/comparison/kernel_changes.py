@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfassert.baseline.components import Change, Value
-from perfassert.comparison.kernel_pairs import By, Pair, pairs
+from perfassert.comparison.kernel_pairs import Pair, pairs
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.status import ORDER, Status, count
 from perfassert.errors import LaunchError
@@ -18,11 +18,13 @@ from perfassert.hardware.occupancy import occupancy
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A kernel and the file that it is in; ``file``: its path below the folder that was given."""
+    """A kernel and the file that it is in; ``file``: its path below the folder that was given;
+    ``options``: those of its own that the file is compiled with."""
 
     info: KernelInfo
     file: str
     path: Path
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,31 @@ class CodeSide:
 @dataclass(frozen=True, slots=True)
 class KernelDiff:
     """One kernel. ``changes``: numbers that differ, of a new one all; ``mix``, ``accesses``: counts
-    that do.
+    that do. ``file``: below the folder that was given, empty where a file was; ``path``: of it.
 
-    ``failures``: in words, why it is worse; ``reason``: why it is broken.
+    ``failures``: in words, what goes further than is allowed; ``reason``: why it is broken.
     """
 
     status: Status
     pair: Pair
     file: str
+    path: Path
     changes: tuple[Change, ...] = ()
     mix: tuple[Change, ...] = ()
     accesses: tuple[Change, ...] = ()
     failures: tuple[str, ...] = ()
     reason: str = ""
+
+    @property
+    def shown_file(self) -> str:
+        """As reports have it: the name of the file, where nothing else was compared."""
+        return self.file or self.path.name
+
+    @property
+    def has_same_code(self) -> bool:
+        """Whether both sides have it, with the same machine code."""
+        base, head = self.pair.base, self.pair.head
+        return base is not None and head is not None and base.digest == head.digest
 
     @property
     def name(self) -> str:
@@ -82,7 +96,8 @@ class CodeDiff:
     def fails(self, limits: ChangeLimits, allow_gone: bool) -> bool:
         """Whether something is worse, lost, or new where that is a failure."""
         lost = bool(self.of(Status.BROKEN, Status.GONE) or self.broken) and not allow_gone
-        return bool(lost or self.of(Status.WORSE) or (limits.new and self.of(Status.NEW)))
+        worse = any(kernel.failures for kernel in self.kernels)
+        return bool(lost or worse or (limits.new and self.of(Status.NEW)))
 
 
 def diff(
@@ -93,18 +108,22 @@ def diff(
     device: Device | None = None,
 ) -> CodeDiff:
     """Compare kernel by kernel; occupancy of ``blocks`` threads where a ``device`` is given."""
-    files = {id(p.info): p.file for side in (base, head) for p in side.kernels}
-    sizes = blocks if device else ()
-    kernels = []
-    for pair in pairs(_infos(base), _infos(head)):
-        file = files[id(pair.known)]
-        kernels.append(
-            _compare_pair(pair, file, head, limits, [(b, device) for b in sizes if device])
-        )
-    kernels.sort(key=lambda k: ORDER[k.status])
+    places = {id(p.info): p for side in (base, head) for p in side.kernels}
+    sizes = [(block, device) for block in blocks] if device else []
+    files = {key: placed.file for key, placed in places.items()}
+    kernels = [
+        _compare_pair(pair, places[id(pair.known)], head, limits, sizes)
+        for pair in pairs(_infos(base), _infos(head), lambda info: files[id(info)])
+    ]
+    kernels.sort(key=worst_first)
     had, lost = ({p.file for p in base.kernels}, {k.file for k in kernels if k.reason})
     broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
     return CodeDiff(base.name, head.name, tuple(kernels), broken)
+
+
+def worst_first(kernel: KernelDiff) -> tuple[int, bool]:
+    """The worst first, and of those what fails."""
+    return ORDER[kernel.status], not kernel.failures
 
 
 def _infos(side: CodeSide) -> Iterable[KernelInfo]:
@@ -112,26 +131,64 @@ def _infos(side: CodeSide) -> Iterable[KernelInfo]:
 
 
 def _compare_pair(
-    pair: Pair, file: str, head: CodeSide, limits: ChangeLimits, sizes: Sequence[tuple[int, Device]]
+    pair: Pair,
+    placed: Placed,
+    head: CodeSide,
+    limits: ChangeLimits,
+    sizes: Sequence[tuple[int, Device]],
 ) -> KernelDiff:
     before, after = pair.base, pair.head
+    where = (placed.file, placed.path)
     if before is None:
         assert after is not None
-        return KernelDiff(Status.NEW, pair, file, _changes({}, _numbers(after, sizes)))
+        return KernelDiff(Status.NEW, pair, *where, _changes({}, _numbers(after, sizes)))
     if after is None:
-        reason = head.broken.get(file, "")
-        return KernelDiff(Status.BROKEN if reason else Status.GONE, pair, file, reason=reason)
+        reason = head.broken.get(placed.file, "")
+        return KernelDiff(Status.BROKEN if reason else Status.GONE, pair, *where, reason=reason)
     old, new = _numbers(before, sizes), _numbers(after, sizes)
     changes = _changes(old, new)
     mix, accesses = _changes(before.mix, after.mix, 0), _changes(before.accesses, after.accesses, 0)
     failures = tuple(_failures(changes, limits))
-    same = before.digest == after.digest and not changes
-    status = (
-        Status.WORSE if failures
-        else Status.RENAMED if pair.by is not By.NAME
-        else Status.SAME if same else Status.CHANGED
-    )  # fmt: skip
-    return KernelDiff(status, pair, file, changes, mix, accesses, failures)
+    signs = [*map(_sign, changes), *_width_changes(before, after)]
+    return KernelDiff(verdict(signs, failures), pair, *where, changes, mix, accesses, failures)
+
+
+def verdict(signs: Iterable[int], failures: Sequence[str]) -> Status:
+    """Of what has become better (above 0) and worse (below 0); what goes further than is allowed
+    decides alone."""
+    if failures:
+        return Status.WORSE
+    known = {(sign > 0) - (sign < 0) for sign in signs} - {0}
+    if len(known) == 2:
+        return Status.MIXED
+    return {1: Status.BETTER, -1: Status.WORSE}[known.pop()] if known else Status.SAME
+
+
+_LESS_IS_BETTER = ("registers", "spill_bytes", "stack_bytes", "shared_bytes")
+
+
+def _sign(change: Change) -> int:
+    """Below 0 where a number has become worse; more code or barriers are neither."""
+    rise = number(change.after) - number(change.before)
+    direction = (rise > 0) - (rise < 0)
+    if change.metric.startswith("occupancy"):
+        return direction
+    return -direction if change.metric in _LESS_IS_BETTER else 0
+
+
+def _width_changes(before: KernelInfo, after: KernelInfo) -> Iterable[int]:
+    """By how much the widest access of each kind is wider: below 0, it is no longer vectorised."""
+    old, new = _widest(before), _widest(after)
+    return [new[kind] - old[kind] for kind in old.keys() & new.keys()]
+
+
+def _widest(info: KernelInfo) -> dict[str, int]:
+    """Kind of access → bytes of the widest, as in ``"global_load 16 B"``."""
+    widest: dict[str, int] = {}
+    for access in info.accesses:
+        kind, width, _ = access.split()
+        widest[kind] = max(widest.get(kind, 0), int(width))
+    return widest
 
 
 def _numbers(info: KernelInfo, sizes: Sequence[tuple[int, Device]]) -> dict[str, float | None]:

@@ -41,23 +41,36 @@ class Pair:
         return info
 
 
-_RULES: tuple[tuple[By, Callable[[KernelInfo], Hashable]], ...] = (
-    (By.NAME, lambda k: (k.arch, k.mangled, k.digest)),
-    (By.NAME, lambda k: (k.arch, k.mangled)),
-    (By.NAME, lambda k: (k.arch, k.name)),
-    (By.CODE, lambda k: (k.arch, k.digest)),
-)
+_Rule = Callable[[KernelInfo], Hashable]
+FileOf = Callable[[KernelInfo], str]
 
 
-def pairs(base: Iterable[KernelInfo], head: Iterable[KernelInfo]) -> tuple[Pair, ...]:
+def _rules(file_of: FileOf) -> tuple[tuple[By, _Rule], ...]:
+    """The stricter first: a kernel stays in its file before another file has it."""
+    return (
+        (By.NAME, lambda k: (k.arch, file_of(k), k.mangled, k.digest)),
+        (By.NAME, lambda k: (k.arch, file_of(k), k.mangled)),
+        (By.NAME, lambda k: (k.arch, file_of(k), k.name)),
+        (By.NAME, lambda k: (k.arch, k.mangled, k.digest)),
+        (By.NAME, lambda k: (k.arch, k.mangled)),
+        (By.NAME, lambda k: (k.arch, k.name)),
+        (By.CODE, lambda k: (k.arch, file_of(k), k.digest)),
+        (By.CODE, lambda k: (k.arch, k.digest)),
+    )
+
+
+def pairs(
+    base: Iterable[KernelInfo], head: Iterable[KernelInfo], file_of: FileOf = lambda _: ""
+) -> tuple[Pair, ...]:
     """Every kernel of both sides once, in the order of the base, then what is new.
 
-    The stricter rule goes first; kernels that a rule does not tell apart are paired in order.
+    Kernels of one name are distinguished by ``file_of``, the file that they are in. Those that no
+    rule distinguishes are paired in order.
     """
     left, right = list(base), list(head)
     order = {id(k): i for i, k in enumerate((*left, *right))}
     result: list[Pair] = []
-    for by, rule in _RULES:
+    for by, rule in _rules(file_of):
         result += _by(by, rule, left, right)
     result += _by_likeness(left, right)
     result += [Pair(k, None) for k in left] + [Pair(None, k) for k in right]
@@ -66,7 +79,7 @@ def pairs(base: Iterable[KernelInfo], head: Iterable[KernelInfo]) -> tuple[Pair,
 
 def _by(
     by: By,
-    rule: Callable[[KernelInfo], Hashable],
+    rule: _Rule,
     left: list[KernelInfo],
     right: list[KernelInfo],
 ) -> list[Pair]:

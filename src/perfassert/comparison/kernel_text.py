@@ -16,9 +16,10 @@ from perfassert.quantity import format_quantity
 from perfassert.report.markdown_parts import LIMIT, Capped, code, heading, words
 from perfassert.report.tables import percent
 
-_HEADER = ("", "kernel", "arch", "what")
+_HEADER = ("", "kernel", "file", "arch", "what")
 _WIDTH = 100
-_ANNOTATED = (Status.BROKEN, Status.GONE, Status.WORSE)
+_FAILING = "🔴"
+_LOST = (Status.BROKEN, Status.GONE)
 _SHOWN = 10  # annotations that GitHub shows of one step
 
 _UNSEEN = "other instructions, but the same numbers; what they cost, --launches says"
@@ -39,7 +40,8 @@ def text(code_diff: CodeDiff) -> str:
 
 
 def _block(kernel: KernelDiff) -> str:
-    head = f"{kernel.status.value}: {kernel.name} ({kernel.pair.known.arch})"
+    arch = kernel.pair.known.arch
+    head = f"{kernel.status.value}: {kernel.name} ({arch}) in {kernel.shown_file}"
     description = fill(what(kernel), _WIDTH, initial_indent="    ", subsequent_indent="    ")
     return f"{head}\n{description}".rstrip()
 
@@ -51,13 +53,23 @@ def _files(code_diff: CodeDiff) -> list[tuple[str, str]]:
 
 
 def _differing_kernels(code_diff: CodeDiff) -> list[KernelDiff]:
-    return [k for k in code_diff.kernels if k.status is not Status.SAME]
+    return [k for k in code_diff.kernels if not _is_untouched(k)]
+
+
+def _is_untouched(kernel: KernelDiff) -> bool:
+    same_name = kernel.pair.by is By.NAME
+    return kernel.status is Status.SAME and kernel.has_same_code and same_name
+
+
+def _mark(kernel: KernelDiff) -> str:
+    return _FAILING if kernel.failures else MARKS[kernel.status]
 
 
 def what(kernel: KernelDiff) -> str:
     """What is too much first, then all that is another number."""
     description = "; ".join(_statements(kernel))
-    return description or (_UNSEEN if kernel.status is Status.CHANGED else "")
+    differs = kernel.pair.base and kernel.pair.head and not kernel.has_same_code
+    return description or (_UNSEEN if differs else "")
 
 
 def _statements(kernel: KernelDiff) -> Iterator[str]:
@@ -108,13 +120,12 @@ def _format_value(change: Change, value: Value) -> str:
 def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT) -> str:
     """A comment for a pull request."""
     out = Capped(limit)
-    worst = next(iter(code_diff.counts), Status.SAME)
-    mark = MARKS[worst]
+    mark = _mark(code_diff.kernels[0]) if code_diff.kernels else MARKS[Status.SAME]
     out.add(heading(mark, "Code of GPU kernels, head against base", failed))
     out.add(words(headline(code_diff)))
     rows = [
-        (f"{MARKS[k.status]} {k.status.value}", code(k.name), words(k.pair.known.arch),
-         words(what(k)))
+        (f"{_mark(k)} {k.status.value}", code(k.name), words(k.shown_file),
+         words(k.pair.known.arch), words(what(k)))
         for k in _differing_kernels(code_diff)
     ]  # fmt: skip
     left_out = out.add_table(_HEADER, rows, share=1.0)
@@ -142,7 +153,8 @@ def _data(kernel: KernelDiff) -> dict[str, Any]:
         "head": head and head.name,
         "mangled": kernel.pair.known.mangled,
         "arch": kernel.pair.known.arch,
-        "file": kernel.file,
+        "file": kernel.shown_file,
+        "same_code": kernel.has_same_code,
         "matched_by": kernel.pair.by.value if base and head else None,
         "likeness": kernel.pair.likeness if base and head else None,
         "failures": list(kernel.failures),
@@ -158,7 +170,7 @@ def _data(kernel: KernelDiff) -> dict[str, Any]:
 
 def warnings(code_diff: CodeDiff) -> Iterator[str]:
     """Workflow commands, one line each; the worst first."""
-    worse = code_diff.of(*_ANNOTATED)
+    worse = [k for k in code_diff.kernels if k.failures or k.status in _LOST]
     for kernel in worse[:_SHOWN]:
         yield annotation(f"{kernel.name} is {kernel.status.value}", what(kernel), kernel.file)
     for file, reason in _files(code_diff):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from perfassert.baseline import compare as baselines
 from perfassert.baseline.components import format_field
-from perfassert.baseline.entry import BaselineKey, entry_of
+from perfassert.baseline.entry import entry_of
 from perfassert.baseline.tolerance import Tolerance
-from perfassert.baseline.why import why
 from perfassert.comparison.compare import (
     DEFAULT_TOLERANCE,
     Item,
@@ -18,13 +16,21 @@ from perfassert.comparison.compare import (
     compare,
     time_tolerance,
 )
-from perfassert.comparison.kernel_changes import CodeDiff, CodeSide, Placed
+from perfassert.comparison.kernel_changes import (
+    CodeDiff,
+    CodeSide,
+    KernelDiff,
+    Placed,
+    verdict,
+    worst_first,
+)
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.line_changes import costs_of
 from perfassert.comparison.read import Place, PredictionKey, Reported, ReportFile
 from perfassert.comparison.sides import Reading
 from perfassert.comparison.status import Status
 from perfassert.errors import KernelSourceError, PerfAssertError
+from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.names import fits
@@ -56,13 +62,14 @@ class LaunchComparison:
     """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
     in words; ``unknown``: launches that the base cannot predict either, and why; ``changed``: those
     that do other work than in the base, which is gone with them; ``timed``: whether times are
-    limited."""
+    limited; ``kernels``: launch → the kernels of both sides that it is of."""
 
     comparison: ReportComparison
     failures: tuple[str, ...]
     unknown: tuple[str, ...]
     changed: tuple[str, ...]
     timed: bool
+    kernels: Mapping[str, tuple[KernelInfo, ...]] = field(default_factory=dict)
 
     def fails(self, allow_gone: bool) -> bool:
         """Whether a launch is too slow, lost, or moves too much."""
@@ -85,20 +92,41 @@ def compare_launches(
         for k in code.kernels
         if k.pair.base and k.pair.head
     }
-    old = _predict_side(*base, {}, readings[0])
-    new = _predict_side(*head, renamed, readings[1])
+    kernels: dict[str, tuple[KernelInfo, ...]] = {}
+    old = _predict_side(*base, {}, readings[0], kernels)
+    new = _predict_side(*head, renamed, readings[1], kernels)
     time = next((one for one in limits.all if one.metric == "time"), None)
     tolerance = time_tolerance(DEFAULT_TOLERANCE)
     if time is not None:
         tolerance = Tolerance(time.amount, time.margin, time.margin)
     comparison = compare(old, new, tolerance)
-    items = tuple(_with_cause(item, tolerance) for item in comparison.items)
-    failures = tuple(text for item in items for text in _too_much(item, limits))
+    failures = tuple(text for item in comparison.items for text in _too_much(item, limits))
     unknown = tuple(f"{x}: no prediction: {old.broken[x]}" for x in new.broken if x in old.broken)
     changed = tuple(_other_work(base[1], head[1]))
-    return LaunchComparison(
-        replace(comparison, items=items), failures, unknown, changed, time is not None
-    )
+    return LaunchComparison(comparison, failures, unknown, changed, time is not None, kernels)
+
+
+_SIGNS = {Status.SLOWER: -1, Status.FASTER: 1, Status.WITHIN: 0, Status.SAME: 0}
+
+
+def judge_by_times(code: CodeDiff, times: LaunchComparison) -> CodeDiff:
+    """The kernels that are launched are better or worse by their times, and by what goes further
+    than is allowed: registers and their like are means to that end."""
+    kernels = [_judge_kernel(kernel, times) for kernel in code.kernels]
+    return replace(code, kernels=tuple(sorted(kernels, key=worst_first)))
+
+
+def _judge_kernel(kernel: KernelDiff, times: LaunchComparison) -> KernelDiff:
+    sides = [info for info in (kernel.pair.base, kernel.pair.head) if info is not None]
+    signs = [
+        _SIGNS[item.status]
+        for item in times.comparison.items
+        if item.status in _SIGNS
+        and any(info is side for info in times.kernels.get(item.key.test, ()) for side in sides)
+    ]
+    if not signs or len(sides) < 2:
+        return kernel
+    return replace(kernel, status=verdict(signs, kernel.failures))
 
 
 def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
@@ -148,13 +176,19 @@ def _short(value: object) -> str:
 
 
 def _predict_side(
-    side: CodeSide, asked: Sequence[Asked], renamed: Mapping[str, str], reading: Reading
+    side: CodeSide,
+    asked: Sequence[Asked],
+    renamed: Mapping[str, str],
+    reading: Reading,
+    kernels: dict[str, tuple[KernelInfo, ...]],
 ) -> ReportFile:
+    """``kernels``: gets the kernel of each launch."""
     reports: dict[PredictionKey, Reported] = {}
     broken: dict[str, str] = {}
     for one in asked:
         try:
             placed = _find_kernel(one, side, renamed)
+            kernels[one.label] = (*kernels.get(one.label, ()), placed.info)
             kernel = with_code(one.kernel, placed, reading)
             prediction = predict(kernel, one.launch, one.device)
         except PerfAssertError as error:
@@ -162,14 +196,16 @@ def _predict_side(
             continue
         name = one.label.partition("#")[0]
         reports[PredictionKey(one.label, name, prediction.device)] = _to_reported(
-            prediction, side.folder
+            prediction, side.folder.resolve()
         )
     return ReportFile(side.folder, MODEL_VERSION, reports, single=False, broken=broken)
 
 
 def _find_kernel(one: Asked, side: CodeSide, renamed: Mapping[str, str]) -> Placed:
     """The side's kernel of that name, or what the base's has become."""
-    by_name = {placed.info.mangled: placed for placed in reversed(side.kernels)}
+    recorded = _recorded_file(one.kernel)
+    nearest = sorted(side.kernels, key=lambda p: (p.path.name == recorded.name, p.path == recorded))
+    by_name = {placed.info.mangled: placed for placed in nearest}
     former = {old: by_name[new] for old, new in renamed.items() if new in by_name}
     for kernels in (by_name, former):
         fitting = fits(one.name, list(kernels))
@@ -178,6 +214,13 @@ def _find_kernel(one: Asked, side: CodeSide, renamed: Mapping[str, str]) -> Plac
         if fitting:
             raise KernelSourceError(f"{side.name} has {len(fitting)} kernels called {one.name!r}")
     raise KernelSourceError(f"{side.name} has no kernel called {one.name!r}")
+
+
+def _recorded_file(kernel: Kernel) -> Path:
+    """The file that a launches file names: of several kernels of one name, its own is meant."""
+    code = _code_of(kernel)
+    source = code.source if isinstance(code, CompiledCode) else None
+    return source.path if isinstance(source, Source) else Path()
 
 
 def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
@@ -193,8 +236,8 @@ def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKerne
         placed.path, kind, placed.info.mangled,
         {**given.get("defines", {}), **(own.defines if own else {})},
         tuple(given.get("include_dirs", ())),
-        (*given.get("options", ()), *(own.options if own else ())),
-        toolchain=own.toolchain if own else None,
+        (*given.get("options", ()), *placed.options, *(own.options if own else ())),
+        toolchain=reading.toolchain or (own.toolchain if own else None),
     )  # fmt: skip
     made = CompiledCode(source, compiled.hints)
     return CompiledKernel(
@@ -210,16 +253,6 @@ def _to_reported(prediction: Prediction, folder: Path) -> Reported:
     lines = sources(prediction, folder)
     place = costliest(lines)
     return Reported(prediction, Place(*place) if place else None, {}, costs_of(lines))
-
-
-def _with_cause(item: Item, tolerance: Tolerance) -> Item:
-    """With the cause, where it is slower."""
-    if item.status is not Status.SLOWER or item.base is None or item.head is None:
-        return item
-    key = BaselineKey(item.key.test, item.key.label, item.key.device)
-    old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
-    comparison = baselines.compare(key, old, new, {"time": tolerance})
-    return replace(item, reason=why(comparison, item.head.prediction, item.base.prediction))
 
 
 def _too_much(item: Item, limits: ChangeLimits) -> Iterator[str]:

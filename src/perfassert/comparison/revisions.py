@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,3 +133,24 @@ def _git(words: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[by
 
 def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in _OWN}
+
+
+def repository_root(path: Path) -> Path:
+    """The repository around a file or folder; where there is none, the working directory, or the
+    folder itself if it lies elsewhere."""
+    whole = path.resolve()
+    folder = whole if whole.is_dir() else whole.parent
+    for above in (folder, *folder.parents):
+        if os.path.exists(above / ".git"):
+            return above
+    here = Path.cwd().resolve()
+    return here if folder.is_relative_to(here) else folder
+
+
+def relative_to_roots(path: Path, roots: Sequence[Path]) -> str:
+    """As it lies in the first root that it is below, else as it is."""
+    whole = path.resolve()
+    for root in roots:
+        if whole.is_relative_to(root.resolve()):
+            return whole.relative_to(root.resolve()).as_posix()
+    return path.as_posix()

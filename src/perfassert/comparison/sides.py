@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perfassert.comparison.kernel_changes import CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
-from perfassert.frontends.cuda.inventory import kernels
+from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
+from perfassert.frontends.cuda.inventory import KernelInfo, kernels
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.system.process_pool import Progress, map_in_threads
 
@@ -28,6 +30,11 @@ class Reading:
     arch: str | None = None
     compilation: Mapping[str, Any] = field(default_factory=dict)
     sources_first: bool = False
+
+    @property
+    def toolchain(self) -> str | None:
+        """The release that compiles sources, where one is given: then only sources are read."""
+        return self.compilation.get("toolchain")
 
     def inside(self, checkout: Checkout) -> Reading:
         """The same in a revision, with its own include folders."""
@@ -49,32 +56,69 @@ def side(
     folder = path if path.is_dir() else path.parent
     kernels: list[Placed] = []
     broken: dict[str, str] = {}
-    files = _files(path, reading) if path.is_dir() else [path]
+    units = _units(path, reading)
 
-    def of_file(file: Path) -> tuple[Sequence[Any], str]:
+    def of_unit(unit: _Unit) -> tuple[Sequence[KernelInfo], str]:
         try:
-            return _kernels(file, reading), ""
+            return unit.kernels(), ""
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
             return (), str(error).replace(f"{folder}{os.sep}", "")  # it may be a worktree of ours
 
     if progress:
-        progress(0, len(files))
-    for number, (infos, why) in enumerate(map_in_threads(of_file, files)):
-        file = files[number]
-        shown = file.relative_to(path).as_posix() if path.is_dir() else ""
-        kernels += [Placed(info, shown, file) for info in infos]
+        progress(0, len(units))
+    for number, (infos, why) in enumerate(map_in_threads(of_unit, units)):
+        shown = units[number].shown
+        kernels += [
+            Placed(info, shown, units[number].path, units[number].options) for info in infos
+        ]
         if why:
             broken[shown] = why
         if progress:
-            progress(number + 1, len(files))
+            progress(number + 1, len(units))
     return CodeSide(name or str(path), folder, tuple(kernels), broken)
 
 
-def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
-    given = reading.compilation if file.suffix == ".cu" else {}
-    return kernels(file, reading.arch, **given)
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A file to be read, what it is called in reports, and how its kernels are listed; ``options``:
+    of its own."""
+
+    path: Path
+    shown: str
+    kernels: Callable[[], Sequence[KernelInfo]]
+    options: tuple[str, ...] = ()
+
+
+def _units(path: Path, reading: Reading) -> list[_Unit]:
+    if path.suffix == ".json" and path.is_file():
+        return [_build_unit(command, path, reading) for command in compile_commands(path)]
+    files = _files(path, reading) if path.is_dir() else [path]
+    return [
+        _Unit(
+            file,
+            file.relative_to(path).as_posix() if path.is_dir() else "",
+            partial(kernels, file, reading.arch, **_compilation(file, reading)),
+        )
+        for file in files
+    ]
+
+
+def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
+    """An entry of ``compile_commands.json``, which says by itself how it is compiled."""
+    if reading.compilation.keys() - {"toolchain"}:
+        raise KernelSourceError(f"{path}: a compilation database has options of its own")
+    shown = Path(os.path.relpath(command.source, path.parent)).as_posix()
+    read = partial(command.kernels, reading.arch, reading.toolchain)
+    return _Unit(command.source, shown, read, command.options)
+
+
+def _compilation(file: Path, reading: Reading) -> Mapping[str, Any]:
+    """What of ``reading`` concerns such a file: macros and their like are for CUDA alone."""
+    if file.suffix == ".cu":
+        return reading.compilation
+    return {"toolchain": reading.toolchain} if reading.toolchain else {}
 
 
 def from_sources(side: CodeSide) -> bool:
@@ -91,8 +135,14 @@ def _files(folder: Path, reading: Reading) -> list[Path]:
         return sorted(chosen)
     every = sorted(f for f in folder.rglob("*") if f.is_file() and not _is_hidden(f, folder))
     for kinds in (_SOURCES, _BUILT) if reading.sources_first else (_BUILT, _SOURCES):
+        if kinds is _BUILT and reading.toolchain:
+            continue
         if matching := [f for f in every if f.suffix in kinds]:
             return matching
+    if reading.toolchain:
+        raise KernelSourceError(
+            f"{folder}: there is no .cu or .ptx file for toolchain {reading.toolchain} to compile"
+        )
     if matching := [f for f in every if not f.suffix and holds_code(f)]:
         return matching
     raise KernelSourceError(f"{folder}: there is no compiled code and no .cu or .ptx file")

@@ -8,24 +8,25 @@ from enum import Enum
 
 
 class Status(str, Enum):
-    """The order is that of reports; a code without launch is ``worse``, a prediction ``slower``."""
+    """The order is that of reports; a kernel is ``worse``, ``mixed`` or ``better``, a prediction
+    ``slower`` or ``faster``."""
 
     SLOWER = "slower"
     BROKEN = "broken"
     GONE = "gone"
     WORSE = "worse"
+    MIXED = "mixed"
     INCOMPARABLE = "incomparable"
     FASTER = "faster"
-    CHANGED = "changed"
-    RENAMED = "renamed"
+    BETTER = "better"
     NEW = "new"
     WITHIN = "within tolerance"
     SAME = "same"
 
 
 MARKS = {
-    Status.SLOWER: "🔴", Status.BROKEN: "❌", Status.GONE: "⚫", Status.WORSE: "🔴",
-    Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢", Status.CHANGED: "🟡", Status.RENAMED: "🟢",
+    Status.SLOWER: "🔴", Status.BROKEN: "❌", Status.GONE: "⚫", Status.WORSE: "🟠",
+    Status.MIXED: "🟡", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢", Status.BETTER: "🟢",
     Status.NEW: "🆕", Status.WITHIN: "✅", Status.SAME: "✅",
 }  # fmt: skip
 """For the eye, in comments on pull requests."""

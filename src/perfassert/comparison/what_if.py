@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from perfassert.expect.metrics import METRICS
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.predict import predict
 from perfassert.predictor.whatif import with_changes
+from perfassert.quantity import round_significant
 from perfassert.report.tables import percent, table
 
 _SHOWN = (
@@ -39,15 +41,38 @@ class WhatIf:
 
     def table(self) -> str:
         """Table of the metrics that differ, and of the limiters' own times that do."""
-        rows: list[tuple[object, ...]] = []
-        for name in _SHOWN:
-            rows += _row(name, METRICS[name].read(self.before), METRICS[name].read(self.after))
-        for name in self.before.bounds:
-            rows += _row(f"{name} alone", self.before.bounds[name], self.after.bounds[name])
+        rows = [(*row, _share(*row[1:])) for row in self._differences()]
         if not rows:
             return f"what if {self.changes}: nothing changes"
         body = table(("metric", "before", "after", "difference"), rows)
         return f"what if {self.changes}: {self.speedup:.2f}x as fast\n{body}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: the changes, the speedup, what differs, and both predictions.
+
+        Returns:
+            A dictionary with ``changes``, ``speedup``, ``differences`` (each with ``metric``,
+            ``before`` and ``after``, in base units), ``before`` and ``after``.
+        """
+        return {
+            "changes": self.changes,
+            "speedup": round_significant(self.speedup),
+            "differences": [
+                {"metric": metric, "before": before, "after": after}
+                for metric, before, after in self._differences()
+            ],
+            "before": self.before.to_dict(diagnosis=False),
+            "after": self.after.to_dict(diagnosis=False),
+        }
+
+    def _differences(self) -> Iterator[tuple[str, Any, Any]]:
+        """Metrics and bounds that both have and that differ: name, before, after."""
+        pairs = {n: (METRICS[n].read(self.before), METRICS[n].read(self.after)) for n in _SHOWN}
+        for name in self.before.bounds:
+            pairs[f"{name} alone"] = self.before.bounds[name], self.after.bounds[name]
+        for name, (before, after) in pairs.items():
+            if before is not None and after is not None and before != after:
+                yield name, before, after
 
     def __str__(self) -> str:
         return self.table()
@@ -67,7 +92,7 @@ def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
             another ``block`` the grid covers the same threads.
 
     Returns:
-        A comparison with ``before``, ``after``, ``speedup`` and ``table()``.
+        A comparison with ``before``, ``after``, ``speedup``, ``table()`` and ``to_dict()``.
 
     Raises:
         KernelError: an unknown change or factor, or a prediction that was read from data or has
@@ -87,10 +112,7 @@ def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
     return WhatIf(prediction, predict(*with_changes(prediction, changes)), written)
 
 
-def _row(name: str, before: Any, after: Any) -> list[tuple[object, ...]]:
-    if before is None or after is None or before == after:
-        return []
-    if isinstance(before, str):
-        return [(name, before, after, "")]
-    change = percent(float(after) / float(before) - 1) if float(before) else ""
-    return [(name, before, after, change)]
+def _share(before: Any, after: Any) -> str:
+    if isinstance(before, str) or not float(before):
+        return ""
+    return percent(float(after) / float(before) - 1)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from perfassert.errors import ExpectationError, ExpectationFailed
+from perfassert.errors import ExpectationError, ExpectationFailed, in_short
 from perfassert.expect.condition import Condition, Interval, Names, parse_condition
 from perfassert.expect.metrics import Kind, Metric, metric, value_of
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import UNSATURATED, Prediction
 from perfassert.quantity import Quantity
 from perfassert.report.composition import composition
 from perfassert.report.tables import percent, table
 from perfassert.report.trust import trust
 
+UNDECIDED = "undecided"
+"""The key of ``expect`` that says what becomes of what is undecided."""
+FAIL, ALLOW = "fail", "allow"
+"""What becomes of what is undecided."""
 GATE: ContextVar[Callable[[Prediction], None] | None] = ContextVar("gate", default=None)
 """Within a test that has the fixture ``perf``: raises for predictions that the predictor did not
 make. Elsewhere what is read from data may be checked too, as tools do that compare files."""
@@ -26,7 +30,9 @@ make. Elsewhere what is read from data may be checked too, as tools do that comp
 class Outcome:
     """One checked condition; ``difference`` and ``slack`` as shares, where they exist.
 
-    ``band``: how wrong the metric is known to be; ``guessed``: too much of it rests on stand-ins.
+    ``band``: how wrong the metric is known to be; ``guessed``: too much of it rests on stand-ins;
+    ``tight``: it holds, but need not if the metric is as wrong as that; ``undecided``: of a name,
+    whether it holds depends on which of several that the model cannot tell apart is right.
     """
 
     metric: Metric
@@ -37,6 +43,8 @@ class Outcome:
     guessed: bool = False
     difference: float | None = None
     slack: float | None = None
+    tight: bool = False
+    undecided: bool = False
 
     @property
     def per(self) -> str:
@@ -45,14 +53,15 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """``"FAIL"``; ``"ok"``; ``"ok, guessed"``; ``"ok, tight"`` where the slack is within the
-        model's error."""
+        """``"FAIL"``; ``"undecided"``, which fails unless it is allowed; ``"ok"``; ``"ok,
+        guessed"``; ``"ok, tight"`` where the slack is within the model's error."""
         if not self.passed:
             return "FAIL"
+        if self.undecided:
+            return "undecided"
         if self.guessed:
             return "ok, guessed"
-        tight = self.slack is not None and 0 <= self.slack < self.band.band
-        return "ok, tight" if tight else "ok"
+        return "ok, tight" if self.tight else "ok"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
@@ -69,24 +78,39 @@ class Outcome:
         }
 
 
-def evaluate(prediction: Prediction, conditions: Mapping[str, object]) -> tuple[Outcome, ...]:
+def check_undecided(given: object) -> None:
+    """Raise :class:`ExpectationError` unless it says what becomes of what is undecided."""
+    if given not in (FAIL, ALLOW):
+        raise ExpectationError(f"undecided is {in_short(given)}; give {FAIL!r} or {ALLOW!r}")
+
+
+def evaluate(
+    prediction: Prediction, conditions: Mapping[str, object], undecided: str = FAIL
+) -> tuple[Outcome, ...]:
     """Every condition's outcome; raises :class:`ExpectationError` for senseless ones."""
     if not conditions:
         raise ExpectationError("expect() was given no condition; name at least one metric")
     parsed = [
         (m := metric(name), parse_condition(m, condition)) for name, condition in conditions.items()
     ]
-    return tuple(_outcome(prediction, m, condition) for m, condition in parsed)
+    outcomes = (_outcome(prediction, m, condition) for m, condition in parsed)
+    return tuple(o if undecided == ALLOW else _refuse_undecided(o) for o in outcomes)
 
 
-def check(prediction: Prediction, conditions: Mapping[str, object]) -> None:
-    """Raise one :class:`ExpectationFailed` if any condition does not hold."""
+def _refuse_undecided(outcome: Outcome) -> Outcome:
+    return replace(outcome, passed=outcome.passed and not outcome.undecided)
+
+
+def check(prediction: Prediction, conditions: Mapping[str, object], undecided: str = FAIL) -> None:
+    """Raise one :class:`ExpectationFailed` if any condition does not hold, or is undecided and may
+    not be."""
     __tracebackhide__ = True
+    check_undecided(undecided)
     gate = GATE.get()
     if gate is not None:
         gate(prediction)
     try:
-        outcomes = evaluate(prediction, conditions)
+        outcomes = evaluate(prediction, conditions, undecided)
     except ExpectationError as error:
         raise error.with_traceback(None) from None  # the way through this package helps nobody
     if prediction.on_expect is not None:
@@ -101,14 +125,35 @@ def _outcome(prediction: Prediction, wanted: Metric, condition: Condition) -> Ou
     if isinstance(condition, Names):
         actual = _names(value_of(wanted, prediction))
         shown = ", ".join(actual[: condition.top]) or "none"
-        return Outcome(wanted, condition, shown, condition.holds(actual), band, guessed)
+        verdicts = {condition.holds((name,)) for name in rivals(prediction)}
+        undecided = wanted.name == "limiter" and len(verdicts) > 1
+        if undecided:
+            shown += f" (or {', '.join(rivals(prediction)[1:])}, within the model's error)"
+        holds = undecided or condition.holds(actual)
+        return Outcome(wanted, condition, shown, holds, band, guessed, undecided=undecided)
     value = value_of(wanted, prediction, condition.per)
     assert isinstance(value, Quantity)
     number = float(value)
     difference = (number - condition.target) / abs(condition.target) if condition.target else None
     shown = percent(number, signed=False) if wanted.kind is Kind.FRACTION else str(value)
     holds, slack = condition.holds(number), condition.slack(number)
-    return Outcome(wanted, condition, shown, holds, band, guessed, difference, slack)
+    above, below = band.band + band.above, band.band + band.below
+    tight = slack >= 0 and not condition.is_within(number, above, below)
+    return Outcome(wanted, condition, shown, holds, band, guessed, difference, slack, tight)
+
+
+def rivals(prediction: Prediction) -> tuple[str, ...]:
+    """The limiter, and those whose bounds lie within the model's error below the largest.
+
+    What keeps a launch from using any of its resources fully, latency and parallelism, has none.
+    """
+    bounds = {k: float(t) for k, t in prediction.bounds.items() if k not in UNSATURATED}
+    limiter, known = prediction.limiter, prediction.error_bands.get("limiter")
+    if limiter not in bounds or known is None:
+        return (limiter,)
+    least = bounds[limiter] * (1 - known.band)
+    others = sorted((k for k in bounds if k != limiter), key=lambda k: -bounds[k])
+    return (limiter, *(k for k in others if bounds[k] >= least))
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -140,6 +185,11 @@ def failure_text(prediction: Prediction, outcomes: tuple[Outcome, ...]) -> str:
 
 
 def _headline(o: Outcome) -> str:
+    if o.undecided:
+        return (
+            f"{o.metric.name} is undecided: {o.predicted}, expected {o.condition.text}; "
+            'name them all, or give undecided="allow"'
+        )
     difference = f" ({percent(o.difference)})" if o.difference is not None else ""
     expected = o.condition.text
     return f"{o.metric.name} is {o.predicted}, expected {expected}{difference}"
@@ -152,12 +202,12 @@ def _row(o: Outcome) -> tuple[str, ...]:
         o.condition.text,
         o.predicted,
         difference,
-        _headroom(o),
+        _describe_slack(o),
         o.verdict,
     )
 
 
-def _headroom(o: Outcome) -> str:
+def _describe_slack(o: Outcome) -> str:
     """Room to the bound, beside the model's error."""
     if o.slack is None:
         return ""

@@ -61,12 +61,18 @@ class Interval:
         """Distance to the nearest bound as a share of it; negative where the value is outside."""
         if self.low == self.high:
             return -abs(value - self.low) / abs(self.low) if self.low else -abs(value)
-        slacks = []
-        if self.high != inf:
-            slacks.append((self.high - value) / (abs(self.high) or 1.0))
-        if self.low != -inf:
-            slacks.append((value - self.low) / (abs(self.low) or 1.0))
-        return min(slacks)
+        return min(self._distances(value))
+
+    def is_within(self, value: float, above: float, below: float) -> bool:
+        """Whether a value that may lie so much above or below, as shares of the bounds, holds."""
+        to_high, to_low = self._distances(value)
+        return to_high >= above and to_low >= below
+
+    def _distances(self, value: float) -> tuple[float, float]:
+        """To the upper and to the lower bound, as shares of them; infinite where there is none."""
+        to_high = inf if self.high == inf else (self.high - value) / (abs(self.high) or 1.0)
+        to_low = inf if self.low == -inf else (value - self.low) / (abs(self.low) or 1.0)
+        return to_high, to_low
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ def _first_speedup(p: Prediction) -> object:
 _NO_ADVICE = "no advice was computed for it"
 _NO_GRAPH = "it needs an instruction graph or compiled code"
 _NO_ACCESS = "it needs accesses: address expressions, or nodes that name theirs"
+_NO_WORK = "it moves no bytes and computes nothing that has a peak rate"
 _ALL = (
     Metric("time", lambda p: p.time, "s"),
     Metric("cycles", lambda p: p.cycles),
@@ -115,6 +116,8 @@ _ALL = (
         needs="it needs compiled code",
     ),
     Metric("instructions", lambda p: p.resources.instructions, extensive=True, needs=_NO_GRAPH),
+    Metric("speed_of_light", lambda p: p.speed_of_light or None, "s", needs=_NO_WORK),
+    Metric("headroom", lambda p: p.headroom, needs=_NO_WORK),
     Metric(
         "confidence",
         lambda p: p.confidence,

@@ -21,6 +21,7 @@ class Access:
     """A load or store of ``field[subscripts]``, one expression per axis, in C order.
 
     ``text`` is what the author wrote; columns in the expressions count from its start.
+    ``assumed``: a subscript depends on data, and values for it were assumed.
     """
 
     field: str
@@ -28,6 +29,7 @@ class Access:
     subscripts: tuple[ExpressionTree, ...]
     text: str
     span: SourceSpan
+    assumed: bool = False
 
     def __str__(self) -> str:
         return self.text

@@ -85,6 +85,7 @@ class _AddressReader(Reader):
         self.fields = fields
         self.assume = assume
         self.used = used
+        self.assumed = False
 
     def access(self, direction: Direction) -> Access:
         with self.errors_with_text():
@@ -116,7 +117,7 @@ class _AddressReader(Reader):
             reason = f"{field.name!r} has {len(field.shape)} axes, not {len(items)}"
             self.fail(reason, tree.slice)
         subscripts = tuple(self.expression(item) for item in items)
-        return Access(field.name, direction, subscripts, self.text, self.span)
+        return Access(field.name, direction, subscripts, self.text, self.span, self.assumed)
 
     def variable(self, name: str, node: ast.expr) -> ExpressionTree:
         base, _, axis = name.partition(".")
@@ -151,7 +152,7 @@ class _AddressReader(Reader):
         if key not in self.assume:
             advice = f"give an assumed value: assume={{{key!r}: ...}}"
             self.fail(f"{key} depends on data; {advice}", node)
-        value = self.assume[key]
+        value, self.assumed = self.assume[key], True
         self.used[key] = Assumption(f"{key} is taken to be {value}", self.span)
         others = {k: v for k, v in self.assume.items() if k != key}
         span = SourceSpan(f"assume[{key!r}]")

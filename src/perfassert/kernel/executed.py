@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isqrt
 from typing import TYPE_CHECKING
 
+from perfassert.kernel.memo import Memo
 from perfassert.source import Assumption
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class Touched:
     for all, ``run`` by those that follow one another; ``buffer``: the only one that it went to,
     by the name of its argument, else ``""``; ``size`` in bytes, None: unknown. Without pieces: it
     touched nothing. ``meeting``: of an atomic, what :func:`meeting` says of the spread blocks.
-    ``visits``: of loads from global memory, by some of the spread blocks."""
+    ``visits``: of loads from global memory, by some of the spread blocks. ``counted``: what engines
+    have counted of it."""
 
     sampled: Sampled
     rows: Rows | None = None
@@ -153,6 +155,7 @@ class Touched:
     size: int | None = None
     meeting: Mapping[int, float] = field(default_factory=dict)
     visits: Visits | None = None
+    counted: Memo = field(default_factory=Memo, repr=False)
 
 
 _FULLEST = 256  # addresses that are kept: the fullest one is wanted

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from perfassert.errors import ExpectationError, LaunchError, close_matches
+from perfassert.expect.check import check_undecided
 from perfassert.expect.condition import parse_share
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch, extent
 from perfassert.perf_toml.descriptions import DescriptionReader
 
 VARIANT = ("kernel", "launch")
-CLAIMS = ("best", "best_in", "order", "within", "of")
+CLAIMS = ("best", "best_in", "order", "within", "of", "undecided")
 Described = Callable[[str, Any], "tuple[str, Any]"]
 """A kernel's table, or the name of one → where it is described, and the table."""
 
@@ -106,8 +107,8 @@ def read_claims(
     """The arguments of :meth:`Ranking.expect`, candidates by their labels."""
     table = reader.section(key, given)
     reader.check_keys(key, table, CLAIMS)
-    if not table:
-        reader.fail(key, f"is empty; give one of {', '.join(CLAIMS[:4])}")
+    if not table.keys() - {"undecided"}:
+        reader.fail(key, f"claims nothing; give one of {', '.join(CLAIMS[:4])}")
     if ("within" in table) != ("of" in table):
         reader.fail(key, "within and of go together")
     claims: dict[str, Any] = {}
@@ -115,6 +116,9 @@ def read_claims(
         at = f"{key}.{claim}"
         if claim == "within":
             claims[claim] = _share(reader, at, value)
+        elif claim == "undecided":
+            reader.locate_errors(at, check_undecided, value)
+            claims[claim] = value
         elif claim in ("best_in", "order"):
             claims[claim] = _several(reader, at, value, labels)
         else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from perfassert.errors import (
     KernelSourceError,
@@ -35,6 +36,7 @@ KERNEL = tuple(dict.fromkeys((*SOURCES, *(key for keys in SOURCES.values() for k
 _MADE_IN_PYTHON = frozenset(
     "cupy cute cutlass gluon helion inductor numba pystencils python torch triton warp".split()
 )
+_Result = TypeVar("_Result")
 _WHERE = re.compile(r"((?:loads|stores)\[\d+\]): ")
 
 
@@ -60,6 +62,13 @@ class DescriptionReader(KernelTableReader):
 
     def place(self, key: str) -> str:
         return f"{self.shown}:{self.line(key)}" + (f": {key}" if key else "")
+
+    def locate_errors(self, key: str, check: Callable[..., _Result], *given: Any) -> _Result:
+        """What ``check`` gives; what it raises gets a place."""
+        try:
+            return check(*given)
+        except PerfAssertError as error:
+            self.fail(key, str(error))
 
     def expression(self, key: str, value: Any) -> int:
         """Evaluated at once: its parameters are filled in, so that no name is left."""

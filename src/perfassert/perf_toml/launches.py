@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import PerfAssertError, RecordError, close_matches
+from perfassert.frontends.cuda.kernels import as_recorded
 from perfassert.frontends.toolchain.names import demangle, fits
 from perfassert.kernel.array_files import read_array
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.perf_toml.descriptions import DescriptionReader
 
@@ -165,6 +166,8 @@ class _LaunchesReader(DescriptionReader):
         name = self.string(f"kernels.{label}.name", described.get("name", label))
         launch = self.make_launch(key, {k: v for k, v in table.items() if k in LAUNCH})
         made = self.kernel(f"kernels.{label}", described, label)
+        if isinstance(made, CompiledKernel):
+            made = as_recorded(made)
         return RecordedLaunch(label, demangle(name), made, launch, count, device)
 
     def _kernel_table(self, key: str, label: str, constants: Any) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from perfassert.baseline.tolerance import tolerances
-from perfassert.errors import PerfAssertError, close_matches
+from perfassert.errors import close_matches
+from perfassert.expect.check import UNDECIDED, check_undecided
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
 from perfassert.hardware.load import device as load_device
@@ -23,7 +24,6 @@ SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize",
 TEST = (*SHARED, "launches", "expect", "baseline")
 RANK = (*SHARED, "domain", "candidates", "expect")
 Parameters = tuple[tuple[str, ...], Row]
-_Result = TypeVar("_Result")
 
 
 def read_perf_file(path: Path, shown: str = "") -> list[Case]:
@@ -138,13 +138,6 @@ class _FileReader(DescriptionReader):
         self.locate_errors(key, load_device, path)
         return path
 
-    def locate_errors(self, key: str, check: Callable[..., _Result], *given: Any) -> _Result:
-        """What ``check`` gives; what it raises gets a place."""
-        try:
-            return check(*given)
-        except PerfAssertError as error:
-            self.fail(key, str(error))
-
     def reasons(self, key: str, given: Any) -> dict[str, str]:
         """One reason for all devices, or a table device → reason."""
         if given is None:
@@ -225,10 +218,13 @@ class _FileReader(DescriptionReader):
         if given is None:
             return {}
         table = self.section(key, given)
-        if not table:
-            self.fail(key, "is empty; name at least one metric")
+        if not table.keys() - {UNDECIDED}:
+            self.fail(key, "names no metric; name at least one")
         for name, condition in table.items():
             at = f"{key}.{name}"
+            if name == UNDECIDED:
+                self.locate_errors(at, check_undecided, condition)
+                continue
             self.locate_errors(at, parse_condition, self.locate_errors(at, metric, name), condition)
         return table
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 class ErrorBand:
     """Relative errors. ``error``: the 90th percentile on ``suite``, 0 for a fact, None where that
     kind of kernel was never measured; ``band``: what verdicts and ties count with; ``outside``: in
-    what the kernel lies beyond those of its kind that were measured."""
+    what the kernel lies beyond those of its kind that were measured; ``above``, ``below``: how much
+    further the truth may lie above or below, as the device is known to run at other clocks, too."""
 
     error: float | None
     band: float
     suite: str = ""
     outside: str = ""
+    above: float = 0.0
+    below: float = 0.0
 
     @property
     def exact(self) -> bool:
@@ -22,13 +25,21 @@ class ErrorBand:
         return self.error == 0 and not self.suite
 
     def describe(self) -> str:
-        """``"exact"``, ``"model ±4 %"``, or ``"error unknown"``."""
-        if self.error is None:
-            return "error unknown"
+        """``"exact"``, ``"model ±4 %"``, or ``"error unknown"``; and what the clock adds."""
         if self.exact:
             return "exact"
-        share = 100 * self.error
-        return f"model ±{share:.0f} %" if share >= 1 else f"model ±{share:.1g} %"
+        if self.error is None:
+            known = "error unknown"
+        else:
+            share = 100 * self.error
+            known = f"model ±{share:.0f} %" if share >= 1 else f"model ±{share:.1g} %"
+        return known + self.describe_clock()
+
+    def describe_clock(self) -> str:
+        """``", clock -4/+19 %"``; or ``""`` where the clock is known."""
+        if not (self.above or self.below):
+            return ""
+        return f", clock -{100 * self.below:.0f}/+{100 * self.above:.0f} %"
 
 
 FACT = ErrorBand(0.0, 0.0)

@@ -13,7 +13,7 @@ from perfassert.errors import PredictionDataError
 from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.reading import DataNode
 from perfassert.prediction.volumes import Volumes
-from perfassert.quantity import Quantity, to_integer
+from perfassert.quantity import Quantity, round_significant, to_integer
 from perfassert.source import Assumption, SourceSpan
 
 CONFIDENCES = ("measured", "extrapolated", "guessed")
@@ -26,6 +26,8 @@ LIMITERS = (
 )  # fmt: skip
 
 
+UNSATURATED = ("latency", "parallelism")
+"""Limiters of a launch that keeps no resource busy."""
 _TEXTS = (
     "kernel", "device", "device_digest", "model_version", "limiter", "roofline_limiter",
     "confidence",
@@ -166,6 +168,9 @@ class Prediction:
             ``"guessed"``.
         confidence_reasons: assumed values that replace facts of the kernel, the heaviest first,
             each with ``share``, the fraction of instructions or bytes that rests on it.
+        speed_of_light: least time on the device, in seconds: for the launch's compulsory DRAM
+            bytes, each once, at the nominal bandwidth, and for its floating-point and matrix
+            operations at the peak rate; 0 where it has none of them, or it is not known.
         diagnostics: what volumes and time rest on; keys in ``docs/explanation/model.md``.
         origin: kernel, launch and device, where it was made in this process.
         diagnose: computes stalls and advice when one of them is first asked for.
@@ -211,6 +216,7 @@ class Prediction:
     confidence: str
     confidence_reasons: tuple[Assumption, ...]
     diagnostics: Mapping[str, float]
+    speed_of_light: Quantity
     origin: Any = field(default=None, compare=False, repr=False)
     diagnose: Callable[[Any], Diagnosis] = field(compare=False, repr=False, kw_only=True)
     on_expect: Callable[[Any], object] | None = field(
@@ -226,6 +232,23 @@ class Prediction:
     def errors(self) -> Mapping[str, float | None]:
         """Relative error of each metric as measured: 0 for a fact, None where it is unknown."""
         return MappingProxyType({name: band.error for name, band in self.error_bands.items()})
+
+    @property
+    def headroom(self) -> float | None:
+        """Predicted time over :attr:`speed_of_light`: how many times as fast the launch could be.
+
+        None where the speed of light is 0 or unknown.
+
+        Example:
+            >>> import perfassert as pa
+            >>> fields = [pa.Field("a", shape=1 << 24), pa.Field("b", shape=1 << 24)]
+            >>> copy = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
+            >>> p = pa.predict(copy, pa.Launch.cover(1 << 24, block=256), "a100")
+            >>> p.speed_of_light, p.headroom < 1.3
+            (172.6 us, True)
+        """
+        least = float(self.speed_of_light)
+        return round_significant(float(self.time) / least) if least else None
 
     def error_band(self, metric: str) -> ErrorBand:
         """Error band of a metric; of one that a plug-in adds, the widest known band counts.
@@ -258,8 +281,7 @@ class Prediction:
     def advice(self) -> tuple[Advice, ...] | None:
         """Suggestions, the largest speedup first; empty where nothing is worth one.
 
-        None where no instructions are known: for a kernel from address expressions, for measured
-        volumes, and for a prediction that was read from data without advice.
+        None for measured volumes, and for a prediction that was read from data without advice.
         """
         return self.diagnosis.advice
 
@@ -269,17 +291,56 @@ class Prediction:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_from_dict, (self.to_dict(),))
 
-    def expect(self, **conditions: object) -> Prediction:
+    def probability_faster(self, other: Prediction) -> float | None:
+        """How likely this launch is faster than another on the same device.
+
+        Predicted times of one kernel err in common, so that an order is known better than a time.
+        The probability is calibrated on pairs of measured launches, by what limits both, whether
+        they are of one kernel, and how far their predicted times lie apart.
+
+        Args:
+            other: another prediction for the same device.
+
+        Returns:
+            A probability; None where what differs between the two is guessed, or they are of two
+            versions of the model.
+
+        Raises:
+            RankingError: the two are of different devices.
+
+        Example:
+            >>> import perfassert as pa
+            >>> fields = [pa.Field("a", shape=(4096, 4096)), pa.Field("b", shape=(4096, 4096))]
+            >>> copy = pa.Kernel.from_accesses("copy", fields, ["a[y, x]"], ["b[y, x]"])
+            >>> wide, tall = (
+            ...     pa.predict(copy, pa.Launch.cover((4096, 4096), block), "a100")
+            ...     for block in ((256, 1), (1, 256))
+            ... )
+            >>> wide.probability_faster(tall) > 0.95
+            True
+
+        Source:
+            ``devices/fits/pair-error.toml``; ``docs/results/decisions.md`` tests it.
+        """
+        from perfassert.predictor.pairs import probability_faster
+
+        return probability_faster(self, other)
+
+    def expect(self, *, undecided: str = "fail", **conditions: object) -> Prediction:
         """Check conditions on metrics, and fail with a table if one does not hold.
 
         Args:
+            undecided: what becomes of ``limiter``, if another bound lies within the model's error
+                of the largest, and the condition holds for one of them only: ``"fail"`` (default)
+                or ``"allow"``.
             **conditions: metric → condition. A number means equality, in base units; text has an
                 operator and a quantity (``"< 60 us"``), a tolerance (``"10 B/update ± 5 %"``,
                 ``"8 B -0 % +3 %"``), a range (``"50 .. 60 us"``), or names (``"dram | l2"``,
                 ``"!latency"``, of advice also ``"in top 3: Loop Unrolling"``). Metrics: ``time
                 cycles roofline_time limiter roofline_limiter dram_load dram_store dram_volume
                 l2_load l2_store l2_volume l1_wavefronts l1_cycles shared_wavefronts occupancy
-                registers spill_bytes instructions confidence advice advice_speedup``, and those of
+                registers spill_bytes instructions speed_of_light headroom confidence advice
+                advice_speedup``, and those of
                 plug-ins. Units after a slash: ``/thread /update /warp /block``.
 
         Returns:
@@ -301,7 +362,7 @@ class Prediction:
         __tracebackhide__ = True
         from perfassert.expect.check import check
 
-        check(self, conditions)
+        check(self, conditions, undecided)
         return self
 
     def to_dict(self, diagnosis: bool = True) -> dict[str, Any]:
@@ -348,6 +409,8 @@ class Prediction:
             "confidence": self.confidence,
             "confidence_reasons": [assumption_data(a) for a in self.confidence_reasons],
             "diagnostics": dict(self.diagnostics),
+            "speed_of_light": float(self.speed_of_light),
+            "headroom": self.headroom,
         }
 
     def _diagnosis_data(self) -> dict[str, Any]:
@@ -410,6 +473,7 @@ class Prediction:
             error_bands=root["error_bands"].table(_read_band),
             confidence_reasons=root["confidence_reasons"].items(_read_assumption),
             diagnostics=root["diagnostics"].table(DataNode.real),
+            speed_of_light=root.optional("speed_of_light", 0.0).quantity("s"),
             diagnose=lambda _: diagnosis,
         )
         if diagnosed:
@@ -507,4 +571,6 @@ def _read_band(data: DataNode) -> ErrorBand:
         data["band"].real(),
         data.optional("suite", "").text(),
         data.optional("outside", "").text(),
+        data.optional("above", 0.0).real(),
+        data.optional("below", 0.0).real(),
     )

@@ -17,7 +17,8 @@ UPDATES = ("all", "new", "prune")
 class Mode:
     """``all``: write new and changed baselines; ``new``: only new; ``prune``: drop unused ones.
 
-    ``diff``: show instead of writing. ``strict``: unused baselines fail the run. ``name``: of the
+    ``diff``: show instead of writing. ``strict``: unused baselines fail the run. ``ratchet``: a
+    test fails that is better than its baseline, until that is accepted. ``name``: of the
     alternative baselines that are meant, if any.
     """
 
@@ -26,6 +27,7 @@ class Mode:
     prune: bool = False
     diff: bool = False
     strict: bool = False
+    ratchet: bool = False
     name: str = ""
 
     @property
@@ -50,6 +52,10 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     for name, what in (
         ("perf-diff", "show how baselines differ from what is predicted; write nothing"),
         ("perf-strict", "fail where baselines are unused, or tests that have one are not run"),
+        (
+            "perf-ratchet",
+            "fail where a metric is better than its baseline by more than the tolerance",
+        ),
         ("perf-update-in-ci", "let --perf-update write although the variable CI is set"),
     ):
         group.addoption(f"--{name}", action="store_true", default=False, help=what)
@@ -77,7 +83,9 @@ def mode_of(config: pytest.Config) -> Mode:
         always = []
     words = {*asked, *always}
     chosen = {word: word in words for word in UPDATES}
-    return Mode(**chosen, diff=diff, strict=is_strict(config), name=_name(config))
+    ratchet = _is_set(config, "perf-ratchet")
+    strict = is_strict(config)
+    return Mode(**chosen, diff=diff, strict=strict, ratchet=ratchet, name=_name(config))
 
 
 def is_strict(config: pytest.Config) -> bool:

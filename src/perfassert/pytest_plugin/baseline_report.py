@@ -118,11 +118,14 @@ def _changes(record: Record, mode: Mode) -> list[str]:
 def _improved_lines(result: Result) -> Iterator[str]:
     better = [r for r in result.records if r.status == "improved"]
     known = [r for r in better if not r.guessed]
+    fails = ", which fails them (--perf-ratchet)" if result.mode.ratchet else ""
     if known:
-        yield f"better than their baselines; tighten them: {_command('--perf-update', result)}"
+        command = _command("--perf-update", result)
+        yield f"better than their baselines{fails}; tighten them: {command}"
     yield from (f"  {record.key}: {record.moved}" for record in known)
     if guessed := [r for r in better if r.guessed]:
-        yield "better than their baselines by a guess; give what is missing before you accept it"
+        missing = "give what is missing before you accept it"
+        yield f"better than their baselines by a guess{fails}; {missing}"
         yield from (f"  {record.key}: {record.moved}" for record in guessed)
 
 

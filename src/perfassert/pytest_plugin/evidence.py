@@ -12,7 +12,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.timeline import timeline, timeline_data
 from perfassert.pytest_plugin.session import Perf, Predicted, metrics_of
-from perfassert.report.sources import relative, sources, waits
+from perfassert.report.sources import findings, relative, sources, waits
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
@@ -86,6 +86,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         "metrics": metrics,
         "expectations": [outcome.to_dict() for outcome in seen.outcomes],
         "sources": sources(p, root),
+        "findings": findings(p, root),
         **(_diagnosis(p, root) if "stalls" in data else {}),
     }
 

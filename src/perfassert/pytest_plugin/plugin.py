@@ -22,6 +22,7 @@ from perfassert.pytest_plugin.reports import REPORTS, Reports
 from perfassert.pytest_plugin.reports import add_options as add_report_options
 from perfassert.pytest_plugin.strict import refuse_idle_runs
 from perfassert.pytest_plugin.swallowed import PERF, swallowed_failures
+from perfassert.pytest_plugin.toolchain import toolchain_of
 from perfassert.pytest_plugin.usage import USAGE
 from perfassert.system.confined import FOLDER
 
@@ -59,6 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what becomes of tests that need NVIDIA's compiler where it is not installed",
     )
     group.addoption(
+        "--perf-toolchain",
+        default=None,
+        metavar="RELEASE",
+        help="the CUDA release that compiles kernels which name none, as 12.4",
+    )
+    group.addoption(
         "--perf-confined",
         action="store_true",
         help="sources, headers and data lie below the root folder, or are refused",
@@ -69,6 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_report_options(parser, group)
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
     parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")
+    parser.addini("perf_toolchain", "CUDA release that compiles kernels which name none")
     parser.addini(
         "perf_confined", "sources, headers and data lie below the root folder", type="bool"
     )
@@ -84,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if confined and not os.environ.get(FOLDER):
         os.environ[FOLDER] = str(config.rootpath)  # of the tools that we start, too
         config.add_cleanup(partial(os.environ.__delitem__, FOLDER))
+    toolchain_of(config)  # a release that is none ends the run here
     config.stash[USAGE] = []
     config.stash[_WORKER_USAGE] = []
     config.stash[_LAYOUT] = layout.layout_of(config)
@@ -117,7 +126,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
         return None
     from perfassert.pytest_plugin.header import line
 
-    return line()
+    return line(toolchain_of(config))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -309,4 +318,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if used:
         from perfassert.pytest_plugin.terminal import write_section
 
-        write_section(terminalreporter, used, config.stash[_LAYOUT])
+        write_section(terminalreporter, used, config.stash[_LAYOUT], toolchain_of(config))

@@ -21,11 +21,12 @@ from perfassert.baseline.compare import (
 from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry, entry_of
 from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
-from perfassert.baseline.why import why as explanation
+from perfassert.baseline.why import explain_rise
 from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
 from perfassert.prediction.prediction import Prediction
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
+from perfassert.report.trust import confidence
 
 Files = dict[Path, "dict[BaselineKey, Entry] | BaselineError"]
 
@@ -86,9 +87,28 @@ class TestBaselines:
         regressed, improved = comparison.of(Verdict.REGRESSED), comparison.of(Verdict.IMPROVED)
         status = "regressed" if regressed else "improved" if improved else "compared"
         self._note(key, status, old, new, regressed or improved)
+        accept = f"accept it: {self._command('--perf-update')}"
         if regressed:
-            command = self._command("--perf-update")
-            raise ExpectationFailed(failure_text(comparison, command, explanation(comparison, p)))
+            why = explain_rise(old, new, p)
+            raise ExpectationFailed(failure_text(comparison, why, f"if this is intended, {accept}"))
+        if improved and self._mode.ratchet:
+            why = confidence(p) if self._guessed else ""
+            if self._guessed:
+                accept = "better by a guess; give what is missing before you accept it"
+            raise ExpectationFailed(failure_text(comparison, why, f"--perf-ratchet: {accept}"))
+
+    @property
+    def failures(self) -> list[str]:
+        """What became of the baselines whose check has failed: of which test, and how."""
+        words = {status: f"its baseline is {status}" for status in ("missing", "incomparable")}
+        words["regressed"] = "it regressed"
+        if self._mode.ratchet:
+            words["improved"] = "it is better than its baseline (--perf-ratchet)"
+        return [
+            f"{record['key'][0]}: {words[record['status']]}"
+            for record in self.records
+            if record["status"] in words
+        ]
 
     def _key(self, p: Prediction, name: str | None) -> BaselineKey:
         if not isinstance(p, Prediction):

@@ -10,7 +10,7 @@ from perfassert.report.document import Document, document, to_json
 from perfassert.report.files import replace_file
 from perfassert.report.formats import Format, report_format
 
-_OWN = ("html", "md", "json", "csv")
+_OWN = ("html", "md", "json", "csv", "sarif")
 
 
 def write(
@@ -41,6 +41,12 @@ def _text(name: str, report: Document, root: Path, passed: bool) -> str:
         from perfassert.report.html import html
 
         return html(report, root)
+    if name == "sarif":
+        from perfassert.comparison.revisions import relative_to_roots, repository_root
+        from perfassert.report.sarif import results_of_report, sarif_text
+
+        below = relative_to_roots(root, [repository_root(root)])
+        return sarif_text(results_of_report(report, below))
     predictions = [p for test in report["tests"] for p in test["predictions"]]
     return _plugin_format(name)(predictions)
 

@@ -32,7 +32,7 @@ class Target:
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     """Each with its twin in the ini file."""
-    what = "write a report at the end: html:PATH, md:PATH, json:PATH, csv:PATH"
+    what = "write a report at the end: html:PATH, md:PATH, json:PATH, csv:PATH, sarif:PATH"
     group.addoption(
         "--perf-report", action="append", metavar="FORMAT:PATH", help=f"{what} (repeatable)"
     )

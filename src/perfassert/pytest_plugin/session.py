@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, overload
 
 import pytest
@@ -20,18 +21,22 @@ from perfassert.errors import (
 )
 from perfassert.expect.check import Outcome
 from perfassert.expect.metrics import Kind, all_metrics
+from perfassert.frontends.cuda.kernels import own_toolchain, with_toolchain
 from perfassert.frontends.generators.recognised import kernel_of
 from perfassert.hardware.load import device as load_device
+from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
 from perfassert.perf_toml.launches import launches as read_launches
 from perfassert.perf_toml.launches import of_kernel
 from perfassert.prediction.prediction import Prediction
 from perfassert.prediction.seal import content_digest, is_intact
+from perfassert.predictor.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
 from perfassert.pytest_plugin import guesses
 from perfassert.pytest_plugin.baselines import BASELINES
 from perfassert.pytest_plugin.regression import TestBaselines
+from perfassert.pytest_plugin.toolchain import toolchain_of
 from perfassert.ranking.ranking import Candidates, Ranking, rank
 
 
@@ -81,6 +86,7 @@ class Perf:
         self._node = node
         self._labels: dict[str, int] = {}
         self._assumptions = guesses.mode_of(node.config)
+        self._toolchain = toolchain_of(node.config)
         run = node.config.stash[BASELINES]
         self.baselines = TestBaselines(node, self.device.name, run.mode, run.files)
 
@@ -163,9 +169,15 @@ class Perf:
 
     def _predict_and_judge(self, kernel: Kernel, launch: Launch, allow_guesses: bool) -> Prediction:
         __tracebackhide__ = True
-        prediction = self._record(predict(kernel, launch, self.device))
+        prediction = self._record(self._predict(kernel, launch, self.device))
         self._judge_guesses(prediction, allow_guesses)
         return prediction
+
+    def _predict(self, kernel: Kernel, launch: Launch, device: Device | str | Path) -> Prediction:
+        """Predict the kernel as the release of ``--perf-toolchain`` compiles it."""
+        if self._toolchain is not None:
+            kernel = with_toolchain(kernel, self._toolchain)
+        return predict(kernel, launch, device)
 
     def _judge_guesses(self, prediction: Prediction, allow_guesses: bool) -> None:
         __tracebackhide__ = True
@@ -181,6 +193,7 @@ class Perf:
         *,
         kernel: Kernel | None = None,
         domain: Extent | None = None,
+        confidence: float = CONFIDENCE,
         allow_guesses: bool = False,
     ) -> Ranking:
         """Rank launches or variants on this test's device; see :func:`perfassert.rank`.
@@ -189,6 +202,7 @@ class Perf:
             candidates: blocks, launches, or a mapping label → (kernel, launch).
             kernel: the kernel to launch, where candidates are blocks or launches. Default: none.
             domain: what each block covers, in threads in (x, y, z). Default: none.
+            confidence: how likely the order of two has to be to count as decided. Default: 0.9.
             allow_guesses: whether a candidate may rest on guesses. Default (False): what
                 ``--perf-assumptions`` says.
 
@@ -201,7 +215,14 @@ class Perf:
             ExpectationFailed: a guess, under ``--perf-assumptions=error``.
         """
         __tracebackhide__ = True
-        ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
+        ranking = rank(
+            candidates,
+            self.device,
+            kernel=kernel,
+            domain=domain,
+            predictor=self._predict,
+            confidence=confidence,
+        )
         for _, candidate in ranking.entries:
             self._judge_guesses(candidate, allow_guesses)
         (best, prediction), *others = ranking.entries
@@ -220,7 +241,8 @@ class Perf:
     ) -> Prediction:
         """Compare with the baseline in ``__perf__/<module>.toml`` beside the test module.
 
-        A change for the better never fails; beyond the tolerance it is reported.
+        A change for the better beyond the tolerance is reported; with ``--perf-ratchet`` it fails
+        until it is accepted.
 
         Args:
             prediction: of this test's device, as ``perf(...)`` returned it.
@@ -235,7 +257,8 @@ class Perf:
             The prediction.
 
         Raises:
-            ExpectationFailed: a metric got worse than its tolerance allows.
+            ExpectationFailed: a metric got worse than its tolerance allows, or better under
+                ``--perf-ratchet``.
             BaselineError: there is no baseline to compare with, or it is of another model, device
                 file or kernel.
             ExpectationError: an unknown metric or tolerance, or a prediction that was not made by
@@ -299,6 +322,7 @@ class Perf:
                 "guess": guesses.worst(prediction),
                 "share": max((a.share for a in prediction.confidence_reasons), default=0.0),
                 "note": note,
+                "toolchain": prediction.origin and own_toolchain(prediction.origin[0]),
             }
         )
         for name, value in metrics.items():

@@ -11,15 +11,11 @@ if TYPE_CHECKING:
 
 PERF = pytest.StashKey["Perf"]()
 """Of a test that has one, whatever a conftest.py makes of the fixture."""
-_FAILED = ("regressed", "missing", "incomparable")
-"""What a record is called whose call has raised an error."""
 
 
 def swallowed_failures(perf: Perf, outcome: str) -> str:
     """What failed in a test that passed, or that then skipped itself; empty where nothing did."""
-    failures = [f"{r['key'][0]}: its baseline is {r['status']}"
-             if r["status"] != "regressed" else f"{r['key'][0]}: it regressed"
-             for r in perf.baselines.records if r["status"] in _FAILED]  # fmt: skip
+    failures = perf.baselines.failures
     for seen in perf.predicted:
         failures += [
             f"{seen.label}: {o.metric.name} is {o.predicted}, expected {o.condition.text}"

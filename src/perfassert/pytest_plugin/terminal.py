@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -19,8 +20,11 @@ _SHOWN = 20
 Line = Mapping[str, Any]
 
 
-def write_section(reporter: Any, reports: Sequence[pytest.TestReport], layout: Layout) -> None:
-    """Write the predictions of ``reports``, failures first; more than 20 only with ``-v``."""
+def write_section(
+    reporter: Any, reports: Sequence[pytest.TestReport], layout: Layout, toolchain: str | None
+) -> None:
+    """Write the predictions of ``reports``, failures first; more than 20 only with ``-v``.
+    ``toolchain``: the release of ``--perf-toolchain``."""
     in_order = sorted(reports, key=lambda r: r.nodeid)
     lines: list[Line] = [
         {**_own(report, r), **r["metrics"]} for report in in_order for r in report.perfassert
@@ -40,7 +44,10 @@ def write_section(reporter: Any, reports: Sequence[pytest.TestReport], layout: L
     predictions = f"{len(lines)} prediction{'s' if len(lines) != 1 else ''}"
     tests = f"{len(reports)} test{'s' if len(reports) != 1 else ''}"
     reporter.write_line(f"{predictions} in {tests}, without a GPU")
-    _write_guesses(reporter, [r for report in reports for r in report.perfassert])
+    records = [r for report in reports for r in report.perfassert]
+    _write_guesses(reporter, records)
+    if toolchain is not None:
+        _write_toolchain(reporter, records, toolchain)
 
 
 def _own(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,6 +94,18 @@ def _write_guesses(reporter: Any, records: Sequence[dict[str, Any]]) -> None:
     worst = max(guessed, key=lambda r: r["share"])
     those = f"{len(guessed)} of them {'are guesses' if len(guessed) > 1 else 'is a guess'}"
     reporter.write_line(f"{those}; the worst: {worst['label']}, {worst['guess']}", yellow=True)
+
+
+def _write_toolchain(reporter: Any, records: Sequence[dict[str, Any]], toolchain: str) -> None:
+    """Which release compiled the kernels, and how many it did not compile."""
+    own = Counter(r["toolchain"] for r in records if r["toolchain"] != toolchain)
+    others = "".join(
+        f"; {number} by {release}, which the kernel names" if release else f"; {number} not by it"
+        for release, number in sorted(own.items(), key=str)
+    )
+    number = len(records) - own.total()
+    predictions = f"{number} prediction{'s' * (number != 1)}"
+    reporter.write_line(f"{predictions} of code compiled by CUDA {toolchain}{others}")
 
 
 def _outcome(report: pytest.TestReport) -> str:

@@ -108,10 +108,12 @@ def _check(perf: Perf, case: TestCase) -> None:
 
 
 def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
-    from perfassert.expect.check import evaluate
+    from perfassert.expect.check import FAIL, UNDECIDED, evaluate
 
-    for name, condition in case.expect.items():
-        if not all(outcome.passed for outcome in evaluate(prediction, {name: condition})):
+    conditions = {name: c for name, c in case.expect.items() if name != UNDECIDED}
+    outcomes = evaluate(prediction, conditions, case.expect.get(UNDECIDED, FAIL))
+    for name, outcome in zip(conditions, outcomes, strict=True):
+        if not outcome.passed:
             yield case.header.place(f"expect.{name}")
 
 

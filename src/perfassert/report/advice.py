@@ -46,7 +46,7 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> Tex
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     if source == "simulation":
         parts.append(stalls(prediction))
-        parts += filter(None, [headroom_text(prediction)])
+        parts += filter(None, [busiest_server_text(prediction)])
     if advice:
         parts.append(fill(_EXPLAINED, _WIDTH))
     texts = _Texts()
@@ -60,7 +60,7 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> Tex
     return join(parts)
 
 
-def headroom_text(prediction: Prediction) -> str:
+def busiest_server_text(prediction: Prediction) -> str:
     """What the busiest server leaves to be won, where that is little; else empty."""
     servers = {name: float(prediction.bounds.get(name, 0.0)) for name in _ONLY}
     busiest = max(servers, key=lambda name: servers[name])
@@ -130,9 +130,9 @@ def _share(value: float) -> str:
 
 
 def _where(hotspot: Mapping[str, Any]) -> str:
-    """Loop, function, and where it was inlined."""
-    function, inlined = hotspot.get("function"), hotspot.get("inlined_at")
-    parts = [hotspot.get("loop") or "", function or "", f"inlined at {inlined}" if inlined else ""]
+    """Loop, function, and the calls that lead to it."""
+    calls = " → ".join(hotspot.get("call_path", ()))
+    parts = (hotspot.get("loop"), hotspot.get("function"), calls and f"called at {calls}")
     return ", ".join(filter(None, parts))
 
 
@@ -163,7 +163,7 @@ def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> di
         "limiter": prediction.limiter,
         "samples": source,
         "stalls": dict(prediction.stalls) if source == "simulation" else {},
-        "bound": headroom_text(prediction),
+        "bound": busiest_server_text(prediction),
         "advice": [advice_data(a) for a in advice],
         "confidence": prediction.confidence,
         "confidence_reasons": [assumption_data(a) for a in prediction.confidence_reasons],

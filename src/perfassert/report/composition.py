@@ -30,7 +30,7 @@ def composition(prediction: Prediction, metric: str, per: str = "") -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-_BY_BOUNDS = ("time", "cycles", "roofline_time", "limiter", "roofline_limiter")
+_BY_BOUNDS = ("time", "cycles", "headroom", "roofline_time", "limiter", "roofline_limiter")
 
 
 def _bounds(p: Prediction) -> str:

@@ -106,7 +106,7 @@ def _with_file_names(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[
 
 _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofline_time",
           "roofline_limiter", "spread", "occupancy", "resources", "bounds",
-          "confidence")  # fmt: skip
+          "confidence", "speed_of_light", "headroom")  # fmt: skip
 _ASSUMED = ("assumptions", "confidence_reasons")
 _WAITING = ("file", "for_file")
 _SHARED = (

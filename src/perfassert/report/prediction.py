@@ -25,6 +25,7 @@ def text(prediction: Prediction) -> Text:
     rows: list[tuple[object, ...]] = [
         ("time", prediction.time),
         *_phases(prediction),
+        *_speed_of_light(prediction),
         ("confidence", prediction.confidence),
         ("limiter", prediction.limiter),
         ("roofline time", value_or_unknown(prediction.roofline_time)),
@@ -51,6 +52,16 @@ def text(prediction: Prediction) -> Text:
             "Assumptions:\n" + "\n".join(printable(f"- {a}", False) for a in prediction.assumptions)
         )
     return join(parts)
+
+
+def _speed_of_light(prediction: Prediction) -> list[tuple[object, ...]]:
+    """The least time, and how far the predicted one is from it."""
+    if prediction.headroom is None:
+        return []
+    return [
+        ("speed of light", prediction.speed_of_light),
+        ("headroom", f"{prediction.headroom:.3g}x"),
+    ]
 
 
 def _phases(prediction: Prediction) -> list[tuple[object, ...]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.line_costs import line_costs
+from perfassert.predictor.line_findings import line_findings
 
 Sources = Mapping[str, list[dict[str, Any]]]
 """File → lines with their costs, in order; see :class:`~perfassert.predictor.LineCost`."""
@@ -26,6 +27,14 @@ def sources(prediction: Prediction, root: Path) -> Sources:
         costs = {name: getattr(cost, name) for name in COSTS}
         lines.append({"line": cost.line, **costs, **extra})
     return result
+
+
+def findings(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
+    """Lines that waste memory traffic, and how; files as in :func:`sources`."""
+    return [
+        {**asdict(finding), "file": relative(finding.file, root)}
+        for finding in line_findings(prediction)
+    ]
 
 
 def waits(prediction: Prediction, root: Path) -> list[dict[str, Any]]:

@@ -46,12 +46,12 @@ def errors(prediction: Prediction, metrics: Iterable[str]) -> str:
     """Estimates with their error and where it was measured; those without one; and facts."""
     bands = {name: prediction.error_band(name) for name in metrics if name in prediction.errors}
     known = [
-        f"{name} ±{percent(band.error, signed=False)} ({band.suite})"
+        f"{name} ±{percent(band.error, signed=False)}{band.describe_clock()} ({band.suite})"
         for name, band in bands.items()
         if band.error is not None and not band.exact
     ]
     unknown = [
-        f"{name} ({percent(band.band, signed=False)})"
+        f"{name} ({percent(band.band, signed=False)}{band.describe_clock()})"
         for name, band in bands.items()
         if band.error is None
     ]

@@ -88,8 +88,12 @@ def perf_toml(metrics: Mapping[str, Metric]) -> Schema:
     )  # fmt: skip
 
 
+_UNDECIDED = annotate(one_of(("fail", "allow")), "what becomes of what the model cannot decide")
+
+
 def _expectations(metrics: Mapping[str, Metric]) -> Schema:
     conditions = {name: _condition(metric) for name, metric in metrics.items()}
+    conditions["undecided"] = _UNDECIDED
     return closed_table(conditions, conditions, minProperties=1)
 
 
@@ -118,6 +122,7 @@ def _claims() -> Schema:
     one = EXTENT
     several = either(list_of(one, 1), _PLACE)
     claims = {"best": one, "best_in": several, "order": several, "within": CELL, "of": one}
+    claims["undecided"] = _UNDECIDED
     return closed_table(CLAIMS, claims, minProperties=1)
 
 

@@ -27,6 +27,8 @@ from perfassert.schemas.parts import (
 
 _NULL: Schema = {"type": "null"}
 _EXTENT = {**list_of(WHOLE, 3), "maxItems": 3}
+_ABSENT = ("stalls", "advice", "findings", "timeline", "waits", "speed_of_light", "headroom")
+"""Of a prediction: what was not asked for, and what files of former releases lack."""
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 
 
@@ -54,8 +56,9 @@ def _test() -> Schema:
     ranked = {
         "candidate": TEXT, "kernel": TEXT, "grid": _EXTENT, "block": _EXTENT, "time": NUMBER,
         "limiter": one_of(LIMITERS), "tied_with_best": FLAG,
+        "best_is_faster": either(NUMBER, _NULL),
     }  # fmt: skip
-    ranking = {"label": TEXT, "band": NUMBER, "candidates": list_of(_whole(ranked))}
+    ranking = {"label": TEXT, "confidence": NUMBER, "candidates": list_of(_whole(ranked))}
     baseline = {"name": TEXT, "status": TEXT, "moved": TEXT, "label": TEXT}
     return _whole(
         {
@@ -81,7 +84,15 @@ def _prediction() -> Schema:
         "spill_bytes": count,
         "instructions": count,
     }
-    band = {"error": count, "band": NUMBER, "suite": TEXT, "outside": TEXT}
+    band = {
+        "error": count,
+        "band": NUMBER,
+        "suite": TEXT,
+        "outside": TEXT,
+        "above": NUMBER,
+        "below": NUMBER,
+    }
+    newer = ("outside", "above", "below")  # files of former releases lack them
     limits = one_of(("", *LIMITERS))
     own = {
         "kernel": TEXT, "device": TEXT, "device_digest": TEXT, "model_version": TEXT,
@@ -91,19 +102,23 @@ def _prediction() -> Schema:
         "volumes": _whole(dict.fromkeys(UNITS, at("volume"))), "occupancy": _whole(occupancy),
         "resources": _whole(resources), "stalls": table_of(NUMBER),
         "advice": either(list_of(_advice()), _NULL), "assumptions": list_of(at("assumption")),
-        "exact": list_of(TEXT), "error_bands": table_of(_whole(band, ("outside",))),
+        "exact": list_of(TEXT), "error_bands": table_of(_whole(band, newer)),
         "confidence": one_of((*CONFIDENCES, *FORMER_CONFIDENCES)),
         "confidence_reasons": list_of(at("assumption")),
-        "diagnostics": {"type": "object"},
+        "diagnostics": {"type": "object"}, "speed_of_light": NUMBER, "headroom": count,
     }  # fmt: skip
     metrics = dict.fromkeys(METRICS, CELL)
     added = {
         "label": TEXT, "note": TEXT,
         "metrics": {"type": "object", "properties": metrics},  # and those of plug-ins
         "expectations": list_of(_expectation()), "sources": table_of(list_of(_line())),
-        "timeline": _timeline(), "waits": list_of(_wait()),
+        "findings": list_of(_finding()), "timeline": _timeline(), "waits": list_of(_wait()),
     }  # fmt: skip
-    return _whole({**own, **added}, ("stalls", "advice", "timeline", "waits"))
+    return _whole({**own, **added}, _ABSENT)
+
+
+def _finding() -> Schema:
+    return _whole({"rule": TEXT, "file": TEXT, "line": WHOLE, "message": TEXT})
 
 
 def _wait() -> Schema:

@@ -8,12 +8,14 @@ folders that it is given to read, and the system's. Elsewhere the tool runs with
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -105,12 +107,28 @@ def run_process(
             start_new_session=os.name == "posix",
         )
         try:
-            status = process.wait(bounds.seconds)
+            status = _wait(process, bounds.seconds)
         except subprocess.TimeoutExpired:
             raise TimeLimitReached from None
         finally:
             _end(process)
         return Finished(status, _text(out), _text(err))
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """The exit status, as soon as there is one; ``Popen.wait`` with a limit looks every 50 ms."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # a kernel before 5.3
+            handle = os.pidfd_open(process.pid)
+            try:
+                waiting = select.poll()
+                waiting.register(handle, select.POLLIN)
+                if not waiting.poll(1000 * seconds):
+                    raise subprocess.TimeoutExpired(process.args, seconds)
+            finally:
+                os.close(handle)
+            return process.wait()
+    return process.wait(seconds)
 
 
 def _text(file: IO[bytes]) -> str:

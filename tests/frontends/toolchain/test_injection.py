@@ -65,7 +65,7 @@ def compiled(source):
         return None
 
 
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_a_source_and_of_folders(folder, name):
     """It compiles: any name that a file system takes is a name, and lines find their file."""
@@ -78,7 +78,7 @@ def test_names_of_a_source_and_of_folders(folder, name):
     assert [KERNEL in text for text in binary.files.values()] == [True]
 
 
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 @pytest.mark.parametrize("text", COMMANDS)
 def test_value_of_a_macro(folder, text):
     (folder / "k.cu").write_text(HOST + KERNEL)
@@ -96,7 +96,7 @@ def test_a_macro_has_the_value_that_was_given(folder):
     assert build(source, "sm_80").mangled == "_Z1kPf"
 
 
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 @pytest.mark.parametrize("text", COMMANDS)
 @pytest.mark.parametrize("host", [HOST, ""])
 def test_name_of_a_kernel(folder, text, host):
@@ -130,7 +130,7 @@ def test_name_of_a_kernel_is_no_source(folder, host):
         assert "hunter2 is" not in str(caught.value)
 
 
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 @pytest.mark.parametrize("text", COMMANDS[:3])
 @pytest.mark.parametrize("where", ["defines", "options", "name", "include_dirs"])
 def test_perf_toml(folder, text, where):

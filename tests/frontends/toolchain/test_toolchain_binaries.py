@@ -2,6 +2,8 @@
 
 import random
 import re
+import struct
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +16,7 @@ from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, to_fixture
 from perfassert.frontends.toolchain.elf import Cubin
 
+LOOP = Path(__file__).parents[1] / "fixtures" / "loop.cubin"
 PTX = """\
 // by hand
 .version 7.0
@@ -283,3 +286,15 @@ class TestListing:
             assert to_fixture(again) == to_fixture(binary)
             assert again.digest == binary.digest
             assert build(Source(path, "sass", binary.kernel), "sm_80") == again
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_barriers_that_flags_of_the_section_count(count):
+    """Before CUDA 13 no attribute does; the compiler's own number lies in bits 20 to 26."""
+    content = bytearray(LOOP.read_bytes())
+    headers, size = struct.unpack_from("<Q", content, 40)[0], 64
+    (kernel,) = Cubin(bytes(content), "loop.cubin").kernels()
+    at = [s.name for s in Cubin(bytes(content), "loop.cubin").sections].index(f".text.{kernel}")
+    (flags,) = struct.unpack_from("<Q", content, headers + size * at + 8)
+    struct.pack_into("<Q", content, headers + size * at + 8, flags | count << 20)
+    assert Cubin(bytes(content), "loop.cubin").barriers(kernel) == count

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfassert.errors import LaunchError, MissingArgument, close_matches
+from perfassert.errors import LaunchError, MissingArgument, UnreadOverride, close_matches
 from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import (
@@ -274,3 +275,25 @@ def content(parameter: Parameter, value: Any) -> bytes | None:
         data[member.offset : member.offset + member.size] = pack(number, member.size)
         missing.discard(member.offset)
     return None if missing else bytes(data)
+
+
+def check_strides(kernel: CompiledKernel, launch: Launch, program: Program) -> None:
+    """Raises :class:`UnreadOverride` for a stride that differs from its array's and that the code
+    does not read, as where the array is declared to have no gaps.
+
+    ``launch``: with the arguments as the caller gives them.
+    """
+    args = launch.args
+    if not isinstance(args, Mapping):
+        return
+    atoms = program.symbols.atoms
+    read = {atom.name.position for atom in atoms if isinstance(atom.name, Argument)}
+    names = [p.name for p in program.parameters]
+    for name in (n for n in args if ".strides[" in n and names.index(n) not in read):
+        others = {key: value for key, value in args.items() if key != name}
+        usual = kernel.spell_out(replace(launch, args=others)).args
+        if isinstance(usual, Mapping) and usual.get(name, args[name]) != args[name]:
+            raise UnreadOverride(
+                f"kernel {kernel.name!r} does not read {name!r}; leave it out, or declare an array "
+                "whose strides are its own"
+            )

@@ -12,10 +12,12 @@ from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.frontends.toolchain.binary import Binary, Unset
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.launch import plain_value
+from perfassert.kernel.machine import MachineCode, PresetSource, Space
 from perfassert.kernel.program import Member
 
 _REAL = ("float", "double")
 _WORD, _LARGEST = 4, 8  # bytes of a number
+_ADDRESSES = 4  # the bank of addresses of variables
 
 
 def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
@@ -40,6 +42,26 @@ def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
             ]
     constants = {bank: bytes(content) for bank, content in banks.items()}
     return replace(binary, constants=constants, unset=tuple(left)).with_digest()
+
+
+def check_constants(binary: Binary, values: Mapping[str, Any], code: MachineCode) -> None:
+    """Raises :class:`UnreadOverride` for a symbol that the kernel does not read.
+
+    ``binary``: before it has the values. An access with an index may read any symbol of its bank,
+    and so may one by an address, which lies in a bank of its own.
+    """
+    words = [(p.bank, p.value) for p in code.presets if p.source is PresetSource.CONSTANT]
+    operands = (o.memory for i in code.instructions for o in i.operations if o.memory is not None)
+    indexed = {memory.bank for memory in operands if memory.space is Space.CONSTANT}
+    if any(bank == _ADDRESSES for bank, _ in words):
+        return
+    for name in _by_symbol(binary, values):
+        symbol = _symbol(binary, name)
+        first, end = symbol.offset - _WORD + 1, symbol.offset + symbol.size
+        if symbol.bank in indexed or any(b == symbol.bank and first <= w < end for b, w in words):
+            continue
+        kernel = demangle(binary.kernel)
+        raise UnreadOverride(f"constants: kernel {kernel!r} does not read {name!r}; leave it out")
 
 
 def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +25,48 @@ _FILES = ("--options-file", "-optf")
 _INCLUDE = re.compile(r"(-I|-isystem=?|--include-path=?|--system-include=?)(.*)")
 
 
+@dataclass(frozen=True, slots=True)
+class CompileCommand:
+    """A CUDA source of a build: ``product`` is the object file, ``words`` the command line."""
+
+    source: Path
+    product: Path | None
+    words: Sequence[str]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Those that say how device code is compiled."""
+        return device_options(self.words)
+
+    def kernels(self, arch: str | None, toolchain: str | None = None) -> tuple[KernelInfo, ...]:
+        """Of the object file, where it is built, else of the source; of the source in any case
+        where a ``toolchain`` is to compile it."""
+        if toolchain is None and self.product is not None and os.path.isfile(self.product):
+            return kernels(self.product, arch)
+        target = arch or _stated_architecture(self.options, self.source)
+        return kernels(self.source, target, options=self.options, toolchain=toolchain)
+
+
 def kernels_of_build(
-    path: Path, arch: str | None, progress: Progress | None = None
+    path: Path, arch: str | None, progress: Progress | None = None, toolchain: str | None = None
 ) -> tuple[KernelInfo, ...]:
-    """Of each entry's object file, where it is built, else of its CUDA source. ``progress`` gets
-    how many entries are read, of how many.
-
-    :class:`KernelSourceError` for what is no compilation database, or has no CUDA.
-    """
-    cuda = [entry for entry in entries(path) if entry[0].suffix == ".cu"]
-    if not cuda:
-        raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
-
-    def of_entry(entry: tuple[Path, Path | None, list[str]]) -> tuple[KernelInfo, ...]:
-        source, product, words = entry
-        if product is not None and os.path.isfile(product):
-            return kernels(product, arch)
-        return kernels(
-            source, arch or _stated_architecture(words, source), options=device_options(words)
-        )
-
+    """Of every :class:`CompileCommand`. ``progress`` gets how many are read, of how many."""
+    cuda = compile_commands(path)
     kernel_infos: list[KernelInfo] = []
-    for number, infos in enumerate(map_in_threads(of_entry, cuda), 1):
+    for number, infos in enumerate(map_in_threads(lambda c: c.kernels(arch, toolchain), cuda), 1):
         kernel_infos += infos
         if progress:
             progress(number, len(cuda))
     return tuple(kernel_infos)
+
+
+def compile_commands(path: Path) -> list[CompileCommand]:
+    """Those of CUDA sources; :class:`KernelSourceError` for what is no compilation database, or has
+    no CUDA."""
+    cuda = [CompileCommand(*entry) for entry in entries(path) if entry[0].suffix == ".cu"]
+    if not cuda:
+        raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
+    return cuda
 
 
 def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
@@ -100,12 +117,12 @@ def device_options(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _stated_architecture(words: list[str], source: Path) -> str:
+def _stated_architecture(options: tuple[str, ...], source: Path) -> str:
     """The one architecture of the command; the last of several."""
     from perfassert.frontends.toolchain.binary import Source
     from perfassert.frontends.toolchain.options import targets
 
-    asked = targets(Source(source, "cuda", options=device_options(words)))
+    asked = targets(Source(source, "cuda", options=options))
     real = [str(target.real or target.virtual) for target in asked]
     if not real:
         raise KernelSourceError(f"{source}: its command names no architecture; give --arch")

@@ -32,7 +32,7 @@ from perfassert.frontends.binding.binder import (
     check_trip_counts,
 )
 from perfassert.frontends.binding.bound_accesses import bind_accesses
-from perfassert.frontends.binding.constants import with_constants
+from perfassert.frontends.binding.constants import check_constants, with_constants
 from perfassert.frontends.binding.executed_accesses import with_touched
 from perfassert.frontends.binding.grid_strides import normalise_strides
 from perfassert.frontends.graph.executed_counts import contradiction
@@ -48,7 +48,7 @@ from perfassert.frontends.toolchain.build import (
 from perfassert.frontends.toolchain.signature import Declared
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
-from perfassert.kernel.description import BoundKernel, CompiledKernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.executed import Executed, SampleWork
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph, Node
@@ -237,6 +237,44 @@ def from_cubin(
     return _kernel(path, kind, kernel, hints, arch=arch, toolchain=toolchain)
 
 
+@lru_cache(maxsize=512)
+def with_toolchain(kernel: Kernel, toolchain: str) -> Kernel:
+    """The kernel compiled by that CUDA release: the same object for the same kernel, so that what
+    is known of it is known again.
+
+    The kernel itself where no release of NVIDIA's tools compiles it, or where it names its own.
+    """
+    if not isinstance(kernel, CompiledKernel) or own_toolchain(kernel) is not None:
+        return kernel
+    code = kernel.compiled
+    if not isinstance(code, CompiledCode):
+        return kernel
+    written = code.source
+    if not isinstance(written, Source):
+        return replace(kernel, compiled=replace(code, source=_Written(written, toolchain)))
+    if written.kind == "sass":
+        return kernel
+    return replace(kernel, compiled=replace(code, source=replace(written, toolchain=toolchain)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """A source that a generator writes, for a release of the toolkit."""
+
+    write: Callable[[str], Source]
+    toolchain: str
+
+    def __call__(self, arch: str) -> Source:
+        return replace(self.write(arch), toolchain=self.toolchain)
+
+
+def own_toolchain(kernel: Kernel) -> str | None:
+    """The release that is named to compile the kernel."""
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    source = code.source if isinstance(code, CompiledCode) else None
+    return source.toolchain if isinstance(source, (Source, _Written)) else None
+
+
 def check_source_file(place: Path) -> None:
     """Raises :class:`KernelSourceError` where there is no such file."""
     if "\n" in str(place):
@@ -263,13 +301,17 @@ def _kernel(
 
 @dataclass(frozen=True, eq=False)
 class Hints:
-    """What the author of a kernel says about it beyond its code."""
+    """What the author of a kernel says about it beyond its code.
+
+    ``recorded``: the constants are all that a program has written, which the kernel need not read.
+    """
 
     updates_per_thread: int
     trip_counts: Mapping[str, int]
     assume: Mapping[str, str]
     constants: Mapping[str, Any]
     parameters: tuple[str, ...] = ()
+    recorded: bool = False
 
     @classmethod
     def validate(
@@ -404,6 +446,8 @@ class CompiledCode:
         binary = self._with_declared_parameters(build(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
+            if not self.hints.recorded:
+                check_constants(binary, constants, executable(binary))
         return self.hints.rename_parameters(with_constants(binary, constants))
 
     def _with_declared_parameters(self, binary: Binary) -> Binary:
@@ -441,6 +485,14 @@ class CompiledCode:
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
         return executable(self.binary(arch))
+
+
+def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
+    """A kernel of a program whose constants were recorded: it need not read all of them."""
+    code = kernel.compiled
+    if not isinstance(code, CompiledCode):
+        return kernel
+    return replace(kernel, compiled=replace(code, hints=replace(code.hints, recorded=True)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.errors import PerfAssertError
-from perfassert.frontends.cuda.kernels import from_cubin, from_ptx
+from perfassert.frontends.cuda.kernels import as_recorded, from_cubin, from_ptx
 from perfassert.frontends.recording.arguments import (
     ArgumentValue,
     Pointer,
@@ -128,9 +128,8 @@ class LaunchReader:
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin
             names = [p.name for p in code.parameters]
-            self._kernels[key] = make(
-                path, code.mangled, parameters=names, constants=dict(constants)
-            )
+            made = make(path, code.mangled, parameters=names, constants=dict(constants))
+            self._kernels[key] = as_recorded(made)
         return self._kernels[key]
 
 

@@ -23,6 +23,7 @@ _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
 _RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
 _NUM_BARRIERS = 0x4C
+_BARRIER_FLAGS = 20  # the first bit of the count, of seven, in the flags of a .text section
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
 _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
 
@@ -31,6 +32,7 @@ _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
 class Section:
     name: str
     kind: int
+    flags: int
     info: int
     size: int
     data: bytes
@@ -172,11 +174,13 @@ class Cubin:
         return max(own.size - reserved, 0) if own else 0
 
     def barriers(self, kernel: str) -> int:
-        """Of the block; 0 where the file does not say."""
+        """Of the block: an attribute of the kernel, before CUDA 13 flags of its section; 0 where
+        the file does not say."""
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
             if attribute == _NUM_BARRIERS and value:
                 return value[0]
-        return 0
+        text = self.section(f".text.{kernel}")
+        return text.flags >> _BARRIER_FLAGS & 0x7F if text else 0
 
     def code(self, function: str) -> bytes:
         """Machine code of a kernel or function."""
@@ -260,7 +264,7 @@ def _sections(content: bytes) -> tuple[Section, ...]:
     heads = [struct.unpack_from("<IIQQQQIIQQ", content, start + size * i) for i in range(count)]
     bodies = [_body(content, kind, offset, length) for _, kind, _, _, offset, length, *_ in heads]
     return tuple(
-        Section(_string(bodies[names_at], head[0]), head[1], head[7], head[5], body)
+        Section(_string(bodies[names_at], head[0]), head[1], head[2], head[7], head[5], body)
         for head, body in zip(heads, bodies, strict=True)
     )
 

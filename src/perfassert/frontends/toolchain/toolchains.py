@@ -32,6 +32,15 @@ def installed_toolchains() -> dict[Release, tuple[str, ...]]:
     return {release: tuple(names[release]) for release in sorted(names, reverse=True)}
 
 
+def check_installed(*toolchains: str) -> None:
+    """Raises :class:`~perfassert.ToolchainMissing` where no tool of one of the releases is there,
+    :class:`~perfassert.KernelSourceError` for what is no release."""
+    releases = {toolchain: release_of(toolchain) for toolchain in toolchains}
+    for toolchain, release in releases.items():
+        if release not in installed_toolchains():
+            raise missing("a compiler", toolchain)
+
+
 def find(name: str, toolchain: str | None) -> tools.Tool | None:
     """The tool of that release, or the preferred one where none is asked for."""
     if toolchain is None:

@@ -84,13 +84,13 @@ function places(found) {
 function curve(found) {
   const best = found.candidates[0].time;
   const times = found.candidates.map((c) => c.time / best);
-  const most = Math.max(times.at(-1), 1 + 2 * found.band), n = times.length;
+  const most = Math.max(times.at(-1), 1.05), n = times.length;
   const step = (span, count) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((s) => s * span).find((s) => count / (s / span) <= 8) || span;
   const range = (from, to, by) => Array.from({ length: Math.floor((to - from) / by + 1e-9) + 1 }, (_, i) => from + i * by);
   const every = step(1, n), tall = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].find((s) => (most - 1) / s <= 7) || 100;
   const x = linearScale(1, Math.max(n, 2), LEFT + 8, W - RIGHT - 8, n > 1 ? range(every > 1 ? every : 1, n, every) : [1]);
   const y = linearScale(1, most * 1.02, H - BOTTOM, TOP, range(1, most, tall).map((v) => Number(v.toPrecision(4))));
-  const limit = y(1 + found.band);
+  const limit = y(Math.max(...found.candidates.map((c) => (c.tied_with_best ? c.time / best : 1))));
   return section("Ranking curve: time over place, relative to the best", axes(x, y, "place", "time / best",
     svg("rect", { x: LEFT, width: W - LEFT - RIGHT, y: limit, height: H - BOTTOM - limit, fill: "var(--band)" }, svg("title", {}, "the model cannot tell these from the best")),
     svg("polyline", { points: times.map((t, i) => `${x(i + 1)},${y(t)}`).join(" "), fill: "none", stroke: "var(--bar)", "stroke-width": 1.5 }),

@@ -79,11 +79,12 @@ function message(text) {
 function facts(row) {
   const { occupancy: o, resources: r } = row;
   const roof = row.roofline_time ? [`roofline ${quantity(row.roofline_time, "s")} (${row.roofline_limiter})`] : [];
+  const light = row.headroom ? [`speed of light ${quantity(row.speed_of_light, "s")}, headroom ${row.headroom.toPrecision(3)}`] : [];
   const optional = (value, text) => (value ? [text] : []);
   return el("p", { class: "said" }, [
     test(row).nodeid, `${test(row).file}:${test(row).line || ""}`,
     `grid ${extent(row.grid)}, block ${extent(row.block)}`,
-    `time ${quantity(row.time, "s")} ± ${percent((row.spread || 0) / 2)}`, ...roof,
+    `time ${quantity(row.time, "s")} ± ${percent((row.spread || 0) / 2)}`, ...light, ...roof,
     ...optional(row.confidence, `confidence: ${row.confidence}${guess(row)}`),
     `occupancy ${percent(o.fraction)}: ${o.resident_blocks} blocks, ${o.warps_per_unit} warps per unit, limited by ${o.limited_by}`,
     `${r.registers} registers`, ...optional(r.shared_bytes, `${quantity(r.shared_bytes, "B")} shared`),

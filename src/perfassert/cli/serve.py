@@ -1,0 +1,96 @@
+"""``perfassert serve``: questions and answers as lines of JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from queue import Queue
+from threading import Thread
+from typing import Any, BinaryIO, TextIO
+
+from perfassert.cli.command import add_command
+
+_LONGEST = 1 << 20
+"""Bytes of a line; a longer one is refused."""
+_WAITING = 1 << 14
+"""Questions that are read before the first of them is answered."""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = add_command(
+        commands,
+        "serve",
+        "answer questions of programs, as lines of JSON",
+        'Reads a question on each line of standard input, {"id": 1, "tool": "predict", '
+        '"arguments": {...}}, and writes an answer, {"id": 1, "result": {...}} or {"id": 1, '
+        '"error": "..."}. The tool "tools" lists the others with the schemas of their arguments. '
+        "Only files below the working directory are read.",
+        "",
+    )
+    parser.set_defaults(command=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from perfassert.cli.tools import confine
+
+    confine()
+    # What prints, a library or a compiler that it starts, must not write between answers.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin.buffer, answers)
+    return 0
+
+
+def serve(questions: BinaryIO, answers: TextIO) -> None:
+    """Answer every line, in order; returns at the end of the questions.
+
+    A thread reads ahead, so that a client may write all of its questions before it reads.
+    """
+    waiting: Queue[bytes | None] = Queue(_WAITING)
+
+    def read() -> None:
+        for line in _lines(questions):
+            waiting.put(line)
+        waiting.put(None)
+
+    Thread(target=read, name="perfassert questions", daemon=True).start()
+    while (line := waiting.get()) is not None:
+        if line.strip():
+            print(json.dumps(answer(line)), file=answers, flush=True)
+
+
+def _lines(questions: BinaryIO) -> Iterator[bytes]:
+    """Lines, of a long one as much as shows that it is too long."""
+    while line := questions.readline(_LONGEST + 1):
+        yield line
+        while len(line) > _LONGEST and not line.endswith(b"\n"):
+            line = questions.readline(_LONGEST + 1)
+
+
+def answer(line: bytes) -> dict[str, Any]:
+    """The answer to one line; whatever is wrong with it is the answer's ``error``.
+
+    >>> answer(b'{"id": 7, "tool": "predcit"}')
+    {'id': 7, 'error': "unknown tool 'predcit'; did you mean 'predict'?"}
+    """
+    from perfassert.cli.tool_calls import call_tool, describe_tools, error_text
+
+    if len(line) > _LONGEST:
+        return {"id": None, "error": f"a line of more than {_LONGEST} bytes"}
+    try:
+        question = json.loads(line)
+    except (ValueError, RecursionError):
+        return {"id": None, "error": "the line is no JSON"}
+    if not isinstance(question, dict):
+        return {"id": None, "error": 'a question is an object: {"id": 1, "tool": "predict", …}'}
+    number = question.get("id")
+    if question.get("tool") == "tools":
+        return {"id": number, "result": {"tools": describe_tools()}}
+    try:
+        return {"id": number, "result": call_tool(question.get("tool"), question.get("arguments"))}
+    except Exception as error:
+        return {"id": number, "error": error_text(error)}

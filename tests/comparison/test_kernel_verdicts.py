@@ -1,0 +1,83 @@
+"""Better, worse, mixed or same: what each number says of a kernel, and what its launches say."""
+
+from pathlib import Path
+
+import pytest
+
+from perfassert.comparison.kernel_changes import CodeSide, Placed, diff, verdict
+from perfassert.comparison.kernel_text import text
+from perfassert.comparison.limits import parse
+from perfassert.comparison.status import Status
+from perfassert.frontends.cuda.inventory import KernelInfo
+
+USUAL = {
+    "name": "k", "mangled": "_Zk", "arch": "sm_80", "registers": 32, "spill_bytes": 8,
+    "stack_bytes": 8, "shared_bytes": 1024, "barriers": 1, "code_bytes": 256, "mix": {"move": 4},
+    "accesses": {"global_load 8 B": 2, "global_store 4 B": 1}, "digest": "1", "control_flow": "",
+}  # fmt: skip
+
+
+def side(name, *changes, file="k.cu"):
+    kernels = [
+        Placed(KernelInfo(**{**USUAL, **change}), file, Path(name, file)) for change in changes
+    ]
+    return CodeSide(name, Path(name), tuple(kernels))
+
+
+def compared(change, limits=""):
+    result = diff(side("base", {}), side("head", {"digest": "2", **change}), parse(limits))
+    return result.kernels[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, "same"),
+        ({"registers": 31}, "better"),
+        ({"registers": 33}, "worse"),
+        ({"spill_bytes": 0, "stack_bytes": 0}, "better"),
+        ({"shared_bytes": 2048}, "worse"),
+        ({"registers": 40, "spill_bytes": 0}, "mixed"),
+        ({"code_bytes": 4096, "mix": {"move": 99}, "barriers": 2}, "same"),
+        ({"accesses": {"global_load 16 B": 1, "global_store 4 B": 1}}, "better"),
+        ({"accesses": {"global_load 4 B": 4, "global_store 4 B": 1}}, "worse"),
+        ({"accesses": {"global_load 4 B": 4, "global_store 16 B": 1}}, "mixed"),
+        ({"accesses": {"global_load 8 B": 9, "global_load 1 B": 3, "shared_load 4 B": 1}}, "same"),
+    ],
+)
+def test_what_numbers_say(change, status):
+    kernel = compared(change)
+    assert (kernel.status.value, kernel.failures) == (status, ())
+    assert not kernel.has_same_code
+
+
+def test_a_limit_decides_alone():
+    kernel = compared({"registers": 40, "spill_bytes": 0}, "registers +4")
+    assert kernel.status is Status.WORSE
+    assert kernel.failures == ("registers (allowed: registers +4)",)
+    assert compared({"registers": 36, "spill_bytes": 0}, "registers +4").status is Status.MIXED
+
+
+@pytest.mark.parametrize(
+    ("signs", "status"),
+    [((), "same"), ((0, 0), "same"), ((1, 0), "better"), ((-2,), "worse"), ((3, -1), "mixed")],
+)
+def test_verdicts(signs, status):
+    assert verdict(signs, ()).value == status
+    assert verdict(signs, ("too much",)) is Status.WORSE
+
+
+def test_each_kernel_is_listed_with_its_file_and_counted():
+    base = CodeSide(
+        "base", Path("base"),
+        (*side("base", {}, file="a.cu").kernels, *side("base", {}, file="b.cu").kernels),
+    )  # fmt: skip
+    head = CodeSide(
+        "head", Path("head"),
+        (*side("head", {"registers": 30, "digest": "2"}, file="b.cu").kernels,
+         *side("head", {"registers": 34, "digest": "3"}, file="a.cu").kernels),
+    )  # fmt: skip
+    printed = text(diff(base, head, parse("")))
+    assert printed.startswith("code of base → head: 1 worse, 1 better\n")
+    assert "worse: k (sm_80) in a.cu\n    registers 32 → 34" in printed
+    assert "better: k (sm_80) in b.cu\n    registers 32 → 30" in printed
