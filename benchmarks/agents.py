@@ -46,7 +46,6 @@ class Server:
     def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert "result" in answer, answer
         return answer
 
     def ask(self, tool: str, arguments: dict[str, Any]) -> tuple[float, dict[str, Any]]:
@@ -54,6 +53,7 @@ class Server:
         start = perf_counter()
         self.write(tool, arguments)
         answer = self.read()
+        assert "result" in answer, answer
         return perf_counter() - start, answer
 
     def memory(self) -> float:
@@ -61,6 +61,11 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status")
         lines = status.read_text().splitlines() if status.exists() else []
         return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def launch(**more: Any) -> dict[str, Any]:
@@ -105,9 +110,7 @@ def main() -> None:
         seconds = perf_counter() - start
         print(f"{QUESTIONS} different launches in flight: {seconds:.1f} s")
         print(f"memory: {server.memory():.0f} MiB")
-        assert server.process.stdin is not None
-        server.process.stdin.close()
-        server.process.wait()
+        server.close()
 
 
 if __name__ == "__main__":

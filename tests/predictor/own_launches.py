@@ -111,6 +111,8 @@ FOUND = [
     Example("story/kernels/smooth.cu", "smooth", (3, 9), (32, 8), {"nx": 90, "ny": 70}),
     Example("story/kernels/transpose.cu", "transpose", (3, 2), (32, 8), SQUARE),
 ]  # fmt: skip
+ON_REAL_NUMBERS = ("xgemm",)
+"""Own kernels that branch on a floating-point argument: closed forms know whole numbers only."""
 ON_DATA = {"gather", "spmv_by_threads", "spmv_by_warps", "multiply"}
 """Kernels of examples whose addresses or trip counts are those of their data."""
 NOT_EXECUTED = {"gemm_wgmma_tma", "gemm_tcgen05"}

@@ -59,6 +59,7 @@ def in_turn(one):
 CHOSEN = [
     pytest.param(one, gpu, id=f"{file_of(one)}-{getattr(one, 'kernel', one)}-{gpu}")
     for one in ALL
+    if one not in own_launches.ON_REAL_NUMBERS
     for gpu in in_turn(one)
 ]
 
@@ -105,6 +106,17 @@ def test_executed_blocks_do_what_closed_forms_say(one, gpu):
     assert not [f"{d.text} ({d.span})" for d in agreement.differences()]
     assert agreement.compared == sum(not a.rests_on for a in described.bound)
     assert agreement.counted
+
+
+@pytest.mark.parametrize("one", own_launches.ON_REAL_NUMBERS)
+def test_a_branch_on_a_real_number_is_executed(one):
+    """Both sides run in the closed form, which says so; the sample knows better, and so does the
+    prediction."""
+    described, launch, work, run = compared(one, "H100-SXM5-80GB")
+    assert {a.stands_for for a in described.assumptions} == {"branch"}
+    assert list(Agreement(described, launch, work, run).differences())
+    kernel, launch = own_launches.own(one, SUITE, device("H100-SXM5-80GB"))
+    assert not pa.predict(kernel, launch, "H100-SXM5-80GB").assumptions
 
 
 AXPY = next(one for one in own_launches.FOUND if one.kernel == "axpy")

@@ -282,7 +282,7 @@ class _Traffic:
     def _weight(self, change: Change) -> tuple[bool, float]:
         """What has multiplied between threads and L2 tells more than what DRAM makes of it."""
         factor, share = _factor(change), _share(change, self.new)
-        much = factor >= _UNLIKE and share >= _MUCH
+        much = _UNLIKE <= factor < inf and share >= _MUCH  # what is new has no factor
         multiplied = much and _LEVEL_OF[change.path[2]] != "dram"
         return multiplied, factor if multiplied else share
 
