@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.proposals import BLOCK, DOMAIN, first_devices, is_structure, start_value
+from perfassert.cli.proposals import BLOCK, DOMAINS, first_devices, is_structure, start_value
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
@@ -21,6 +21,7 @@ from perfassert.toml.text import format_string, format_value
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
+    from perfassert.frontends.cuda.written_launches import WrittenLaunch
 
 _TOML = ".perf.toml"
 _FILL_IN = "fill in domain, block and arguments, then remove this line"
@@ -31,13 +32,19 @@ class TestedKernel:
     """One kernel: ``name`` chooses it in its file, ``test`` names its test.
 
     ``args``: parameters that are numbers → something to start from; ``others``: structures, which
-    only their author knows.
+    only their author knows; ``written``: the launch in the source that the block is from.
     """
 
     name: str
     test: str
+    block: tuple[int, ...]
     args: dict[str, int | float]
     others: tuple[str, ...]
+    written: str
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        return DOMAINS[len(self.block) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,7 @@ def _init(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> Plan:
     from perfassert.frontends.cuda.inventory import kernels, parameters
     from perfassert.frontends.cuda.kernels import check_source_file
+    from perfassert.frontends.cuda.written_launches import written_launches
     from perfassert.frontends.files import frontend_of
     from perfassert.hardware.load import device
 
@@ -119,7 +127,9 @@ def _plan(options: argparse.Namespace) -> Plan:
     with progress(f"parameters of the kernels in {source}"):
         known = parameters(source, arch, **given)
     suggestions = tuple(
-        suggest_tests(list(chosen.values()), [known[mangled] for mangled in chosen])
+        suggest_tests(
+            list(chosen.values()), [known[mangled] for mangled in chosen], written_launches(source)
+        )
     )
     shown = os.path.relpath(source, options.output.parent)
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
@@ -131,9 +141,14 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def suggest_tests(
-    infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]
+    infos: Sequence[KernelInfo],
+    known: Sequence[Sequence[Any]],
+    launches: Sequence[WrittenLaunch] = (),
 ) -> Iterator[TestedKernel]:
-    """``known``: the parameters of each kernel. Overloads are told apart by their mangled names."""
+    """``known``: the parameters of each kernel; ``launches``: those that sources write. Overloads
+    are told apart by their mangled names."""
+    from perfassert.frontends.cuda.written_launches import launch_of
+
     names = [info.name for info in infos]
     taken: set[str] = set()
     for info, parameters in zip(infos, known, strict=True):
@@ -143,14 +158,22 @@ def suggest_tests(
         )
         taken.add(test)
         plain = [p for p in parameters if not p.pointer]
-        args = {p.name: start_value(p) for p in plain if not is_structure(p)}
+        launch = launch_of(info.name, launches)
+        block = launch.block if launch else BLOCK
+        domain = DOMAINS[len(block) - 1]
+        args = {p.name: start_value(p, domain) for p in plain if not is_structure(p)}
         others = tuple(p.name for p in plain if is_structure(p))
         unique = names.count(info.name) == 1
-        yield TestedKernel(info.name if unique else info.mangled, test, args, others)
+        name = info.name if unique else info.mangled
+        yield TestedKernel(name, test, block, args, others, str(launch or ""))
 
 
 def _numbered_name(base: str, number: int) -> str:
     return base if number == 1 else f"{base}_{number}"
+
+
+def _extent(size: tuple[int, ...]) -> str:
+    return str(size if len(size) > 1 else size[0])
 
 
 def _one_line(name: str) -> str:
@@ -179,8 +202,11 @@ def _python(plan: Plan) -> Iterator[str]:
         yield f"    kernel = pa.from_{plan.kind}(SOURCE, {format_string(kernel.name)}{more})"
         if kernel.others:
             yield f"    # structures to be given as well: {', '.join(kernel.others)}"
+        if kernel.written:
+            yield f"    # {_one_line(kernel.written)}"
         args = f", args={json.dumps(kernel.args)}" if kernel.args else ""
-        yield f"    prediction = perf(kernel, domain={DOMAIN}, block={BLOCK}{args})"
+        sizes = f"domain={_extent(kernel.domain)}, block={_extent(kernel.block)}"
+        yield f"    prediction = perf(kernel, {sizes}{args})"
         yield "    perf.no_regression(prediction)"
 
 
@@ -197,7 +223,10 @@ def _toml(plan: Plan) -> Iterator[str]:
         )
         yield f"kernel = {{ {source} }}"
         args = f", args = {format_value(kernel.args)}" if kernel.args else ""
-        yield f"launch = {{ domain = {DOMAIN}, block = {BLOCK}{args} }}"
+        if kernel.written:
+            yield f"# {_one_line(kernel.written)}"
+        sizes = [format_value(s if len(s) > 1 else s[0]) for s in (kernel.domain, kernel.block)]
+        yield f"launch = {{ domain = {sizes[0]}, block = {sizes[1]}{args} }}"
         if kernel.others:
             yield f"# structures to be given as well: {', '.join(kernel.others)}"
         yield 'baseline = { tolerance = "2 %" }'

@@ -14,8 +14,10 @@ from perfassert.errors import LaunchError
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
 
-DOMAIN, BLOCK = 1 << 20, 256
-"""Threads of a launch and of a block to start from; whoever knows the kernel replaces them."""
+DOMAINS = ((1 << 20,), (1 << 10, 1 << 10), (1 << 7, 1 << 7, 1 << 6))
+"""Threads of a launch to start from, by dimensions; whoever knows the kernel replaces them."""
+BLOCK = (256,)
+"""Threads of a block, where the source does not write them down."""
 _DEVICE = "A100-SXM4-40GB"
 _COMPILED = (".cu", ".ptx")
 _REAL = ("float", "double", "__half", "half", "__nv_bfloat16")
@@ -25,7 +27,8 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
     """The options with the device, domain, block and numbers for arguments that are not given;
     ``proposed`` has what was added, as it is typed."""
     from perfassert.frontends.cuda.inventory import kernels, parameters
-    from perfassert.frontends.toolchain.names import fits
+    from perfassert.frontends.cuda.written_launches import launch_of, written_launches
+    from perfassert.frontends.toolchain.names import demangle, fits, without_parameters
     from perfassert.hardware.load import device
 
     source, given, words = Path(options.source), compilation_of(options), []
@@ -35,16 +38,21 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
         if source.suffix not in _COMPILED:
             name = next(first_devices(kernels(source, None, **given), source))
         words += ["--device", name]
-    words += ["--domain", str(DOMAIN), "--block", str(BLOCK)]
     known = parameters(source, device(name).arch, **given)
     chosen = fits(options.kernel, [*known]) if options.kernel else [*known]
+    names = [without_parameters(demangle(mangled)) for mangled in chosen]
+    written = launch_of(names[0], written_launches(source)) if len(names) == 1 else None
+    block = written.block if written else BLOCK
+    domain = DOMAINS[len(block) - 1]
+    extents = {"domain": ",".join(map(str, domain)), "block": ",".join(map(str, block))}
+    words += [word for key, text in extents.items() for word in (f"--{key}", text)]
     numbers = [
-        f"{p.name}={start_value(p)}"
+        f"{p.name}={start_value(p, domain)}"
         for p in (known[chosen[0]] if len(chosen) == 1 else ())
         if not (p.pointer or is_structure(p) or p.name in arguments_of(options))
     ]
     words += [word for number in numbers for word in ("--arg", number)]
-    settings = {**vars(options), "device": name, "domain": str(DOMAIN), "block": str(BLOCK)}
+    settings = {**vars(options), "device": name, **extents}
     settings |= {"arg": [*options.arg, *numbers], "proposed": shlex.join(words)}
     return argparse.Namespace(**settings)
 
@@ -67,8 +75,8 @@ def is_structure(parameter: Any) -> bool:
     return bool(parameter.members) or parameter.size > 8
 
 
-def start_value(parameter: Any) -> int | float:
-    """A number to start from; a length is the most likely integer."""
+def start_value(parameter: Any, domain: tuple[int, ...]) -> int | float:
+    """A number to start from; the length of a domain is the most likely integer."""
     if parameter.dtype in _REAL:
         return 1.0
-    return 1 if parameter.size == 1 else DOMAIN
+    return 1 if parameter.size == 1 else domain[0]

@@ -1,0 +1,142 @@
+"""Launches that a source writes, ``kernel<<<grid, block>>>(…)``: blocks whose size is constant.
+
+The text is not preprocessed: a name stands for its last definition above the launch, by ``#define``
+or as a variable that is initialised. What is not a whole number by then stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import LaunchError
+from perfassert.frontends.toolchain.names import split_commas
+from perfassert.kernel.integers import evaluate_integer, integer_names
+
+SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
+_MOST_FILES, _MOST_BYTES = 200, 1 << 20  # of a folder, and of each file
+_MOST_LAUNCHES = 2000  # of a file
+_NEAR = 2000  # characters before and after "<<<" that may belong to a launch
+_DEPTH = 8  # definitions that rest on each other
+_SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_DEFINITION = re.compile(
+    r"^[ \t]*\#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)"
+    r"|\bdim3\s+(?P<dim3>\w+)\s*(?:=\s*dim3\s*)?[({](?P<extents>[^;{}]{1,200})[)}]\s*;"
+    r"|\b(?:int|unsigned|size_t|u?int\d+_t|long|auto|constexpr|const)\s+(?P<name>\w+)\s*=\s*"
+    r"(?P<value>[^;,{}]{1,200});",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"(?:\w+::)*(\w+)\s*$")
+_NUMBER = re.compile(r"\d+")
+_TYPES = {"float", "double", "int", "unsigned", "half", "__half", "__nv_bfloat16", "bool", "char"}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLaunch:
+    """One launch; ``template``: arguments as written; ``block``: x first, empty if not constant."""
+
+    kernel: str
+    template: tuple[str, ...]
+    grid: str
+    block: tuple[int, ...]
+    place: str
+
+    def __str__(self) -> str:
+        size = ", ".join(map(str, self.block))
+        return f"{self.place}: {self.kernel}<<<{self.grid}, block of {size or 'unknown size'}>>>"
+
+    def fits(self, base: str, template: Sequence[str]) -> bool:
+        """Whether it may launch this instance: numbers and plain types must be the same."""
+        if self.kernel != base or len(self.template) > len(template):
+            return False
+        return all(
+            written == known or not (_NUMBER.fullmatch(written) or written in _TYPES)
+            for written, known in zip(self.template, template, strict=False)
+        )
+
+
+def written_launches(source: Path) -> tuple[WrittenLaunch, ...]:
+    """Those in a source and in the sources of its folder; none where it is no source.
+
+    >>> written_launches(Path("library.so"))
+    ()
+    """
+    if source.suffix not in SUFFIXES:
+        return ()
+    around = sorted(p for p in source.parent.iterdir() if p.suffix in SUFFIXES)[:_MOST_FILES]
+    launches: list[WrittenLaunch] = []
+    for path in dict.fromkeys([source, *around]):
+        if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+            launches += find_launches(path.read_text("utf-8", "replace"), path.name)
+    return tuple(launches)
+
+
+def find_launches(text: str, name: str) -> Iterator[WrittenLaunch]:
+    """In the order of the text.
+
+    >>> text = "#define SIDE 16\\n dim3 b(SIDE, SIDE / 2); k<float><<<(n + 7) / 8, b>>>(n);"
+    >>> list(find_launches(text, "f.cu"))  # doctest: +NORMALIZE_WHITESPACE
+    [WrittenLaunch(kernel='k', template=('float',), grid='(n + 7) / 8', block=(16, 8),
+    place='f.cu:2')]
+    """
+    text = _SILENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    definitions = list(_DEFINITION.finditer(text))
+    starts = [match.start() for match in re.finditer("<<<", text)][:_MOST_LAUNCHES]
+    known: dict[str, str] = {}
+    for at in starts:
+        while definitions and definitions[0].start() < at:
+            match = definitions.pop(0)
+            defined = match["macro"] or match["dim3"] or match["name"]
+            known[defined] = match["text"] or match["extents"] or match["value"]
+        head, template = _template(text[max(0, at - _NEAR) : at].rstrip())
+        called = _NAME.search(head)
+        end = text.find(">>>", at, at + _NEAR)
+        words = split_commas(text[at + 3 : end])
+        if called is None or end < 0 or len(words) < 2:
+            continue
+        place = f"{name}:{text.count(chr(10), 0, at) + 1}"
+        grid = " ".join(words[0].split())
+        yield WrittenLaunch(called[1], template, grid, _extents(words[1], known), place)
+
+
+def launch_of(kernel: str, launches: Iterable[WrittenLaunch]) -> WrittenLaunch | None:
+    """The launch of a kernel, named as ``"scale<float, 4>"``, if all that fit have one block."""
+    head, template = _template(kernel)
+    fitting = [w for w in launches if w.fits(head.rpartition("::")[2], template) and w.block]
+    return fitting[0] if len({w.block for w in fitting}) == 1 else None
+
+
+def _template(text: str) -> tuple[str, tuple[str, ...]]:
+    """What stands before ``<…>`` at the end of a text, and what in it."""
+    if not text.endswith(">"):
+        return text, ()
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == ">") - (text[at] == "<")
+        if not depth:
+            return text[:at], tuple(split_commas(text[at + 1 : -1]))
+    return "", ()
+
+
+def _extents(text: str, known: dict[str, str]) -> tuple[int, ...]:
+    """``"dim3(32, ROWS)"`` as numbers."""
+    text = known.get(text.strip(), text)
+    inner = re.fullmatch(r"\s*dim3\s*[({](.*)[)}]\s*", text, re.DOTALL)
+    sizes = [_number(part, known, _DEPTH) for part in split_commas(inner[1] if inner else text)]
+    whole = tuple(size for size in sizes if size is not None and size > 0)
+    return whole if len(whole) == len(sizes) <= 3 else ()
+
+
+def _number(text: str, known: dict[str, str], depth: int) -> int | None:
+    plain = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text).replace("/", "//").strip()
+    try:
+        names = integer_names(plain, LaunchError)
+        if names and not depth:
+            return None
+        values = {n: _number(known[n], known, depth - 1) for n in names if n in known}
+        numbers = {n: v for n, v in values.items() if v is not None}
+        return evaluate_integer(plain, numbers, LaunchError)
+    except LaunchError:
+        return None

@@ -1,0 +1,116 @@
+"""Launches that sources write."""
+
+import pytest
+
+import perfassert as pa
+from perfassert.cli.main import main
+from perfassert.frontends.cuda.written_launches import (
+    find_launches,
+    launch_of,
+    written_launches,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ("k<<<n, 128>>>(x);", (128,)),
+        ("k<<<dim3(n, 2), dim3(32, 4u)>>>(x);", (32, 4)),
+        ("dim3 b{8, 8, 4};\nk<<<g, b, 0, stream>>>(x);", (8, 8, 4)),
+        ("dim3 b = dim3(8, 8);\nk<<<g, b>>>(x);", (8, 8)),
+        ("#define A 1024\n#define B (A / 4)\nk<<<g, B>>>(x);", (256,)),
+        ("constexpr int a = 64;\nconst int b = 2 * a;\nk<<<g, b>>>(x);", (128,)),
+        ("int b = 64;\nk<<<g, b>>>(x);\nint b = 32;", (64,)),
+        ("// k<<<g, 64>>>(x);\nns::k<<<(n + 7) / 8, 32>>>(x);", (32,)),
+        ("k<<<g, threads>>>(x);", ()),
+        ("k<<<g, b>>>(x);", ()),
+        ("#define b b\nk<<<g, b>>>(x);", ()),
+        ("#define b 8 / 0\nk<<<g, b>>>(x);", ()),
+        ("k<<<g, min(n, 64)>>>(x);", ()),
+        ("k<<<g, -64>>>(x);", ()),
+        ("k<<<g, dim3(1, 2, 3, 4)>>>(x);", ()),
+    ],
+)
+def test_blocks(text, block):
+    (launch,) = find_launches(text, "f.cu")
+    assert launch.kernel == "k"
+    assert launch.block == block
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<<<", "a << b; <<<<<<", "k<<<n>>>(x);", 'puts("k<<<n, 64>>>");', "1, 2>>> <<<"]
+)
+def test_what_is_no_launch(text):
+    assert not [*find_launches(text, "f.cu")]
+
+
+def test_long_texts_take_no_longer_than_their_length():
+    text = "dim3 a(" * 20_000 + "x<" * 20_000 + "<<<" * 20_000
+    assert not [*find_launches(text, "f.cu")]
+
+
+TEMPLATES = """\
+k<float, 64><<<n, 64>>>(x);
+k<T, 128><<<n, 128>>>(x);
+k<T, SIZE><<<n, SIZE>>>(x);
+l<<<n, 32>>>(x);
+l<<<n, 64>>>(x);
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "block"),
+    [
+        ("k<float, 64>", (64,)),
+        ("k<float, 128>", (128,)),
+        ("ns::k<double, 128, 1>", (128,)),
+        ("k<double, 64>", None),  # only a launch of unknown size fits
+        ("k", None),
+        ("l", None),  # two sizes
+        ("m", None),
+    ],
+)
+def test_instances_have_the_block_of_their_launch(kernel, block):
+    launch = launch_of(kernel, [*find_launches(TEMPLATES, "f.cu")])
+    assert (launch.block if launch else None) == block
+
+
+def test_sources_of_the_folder_are_read(tmp_path):
+    (tmp_path / "kernel.cu").write_text("__global__ void k() {}")
+    (tmp_path / "host.cpp").write_text("\n\nk<<<2, 96>>>();")
+    (tmp_path / "folder.cu").mkdir()
+    (launch,) = written_launches(tmp_path / "kernel.cu")
+    assert str(launch) == "host.cpp:3: k<<<2, block of 96>>>"
+
+
+SOURCE = """\
+extern "C" __global__ void twice(float* out, const float* in, int rows, int columns) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x < columns && y < rows) out[y * columns + x] = 2 * in[y * columns + x];
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "twice.cu").write_text(SOURCE)
+    (tmp_path / "host.cpp").write_text("void f() { dim3 b(64, 2);\ntwice<<<g, b>>>(o, i, r, c); }")
+    try:
+        pa.kernels(tmp_path / "twice.cu", "sm_80")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    return tmp_path / "twice.cu"
+
+
+def test_predict_and_init_propose_the_block(source, capsys):
+    assert main(["predict", str(source), "--device", "a100"]) == 0
+    words = capsys.readouterr().err
+    assert "--domain 1024,1024 --block 64,2 --arg rows=1024 --arg columns=1024" in words
+    written = source.parent / "twice.perf.toml"
+    assert main(["init", str(source), "--device", "a100", "-o", str(written)]) == 0
+    text = written.read_text()
+    assert "# host.cpp:2: twice<<<g, block of 64, 2>>>\n" in text
+    assert "launch = { domain = [1024, 1024], block = [64, 2], args = { rows = 1024" in text
+    python = source.parent / "test_twice.py"
+    assert main(["init", str(source), "--device", "a100", "-o", str(python)]) == 0
+    assert "perf(kernel, domain=(1024, 1024), block=(64, 2), args=" in python.read_text()
