@@ -75,3 +75,20 @@ def test_headers_of_libraries_are_found_where_wheels_put_them(monkeypatch, tmp_p
     assert found.said.startswith("cuBLAS, cuFFT; for files that include others: pip install ")
     assert "nvidia-curand" in found.said
     assert "cublas" not in found.said
+
+
+def test_a_header_of_a_submodule_that_is_not_checked_out(tmp_path):
+    (tmp_path / ".gitmodules").write_text(
+        '[submodule "a"]\n\tpath = third_party/a\n\turl = ../a.git\n'
+        '[submodule "b"]\n\tpath = third_party/b\n\turl = ../b.git\n'
+    )
+    (tmp_path / "src").mkdir()
+    (tmp_path / "third_party" / "b").mkdir(parents=True)
+    (tmp_path / "third_party" / "b" / "b.h").touch()
+    log = f"{tmp_path}/src/a.cu:1:10: fatal error: a/own.h: No such file or directory"
+    said = str(failure("nvcc", log, "a.cu"))
+    assert "not checked out: third_party/a; git submodule update --init" in said
+    (tmp_path / "third_party" / "a").mkdir()
+    assert "third_party/a;" in str(failure("nvcc", log, "a.cu"))
+    (tmp_path / "third_party" / "a" / "a.h").touch()
+    assert "not checked out" not in str(failure("nvcc", log, "a.cu"))

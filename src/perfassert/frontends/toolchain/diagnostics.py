@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, printable
 from perfassert.system.confined import is_source, outside, read_text
 
 from .tools import HEADERS, include_dirs
@@ -26,6 +26,7 @@ _TEXTURE = re.compile(
     r"texture is not a template|\"(?:texture|tex[123]D\w*|cudaBindTexture\w*)\" is undefined"
 )
 _HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
+_SUBMODULE = re.compile(r"^\s*path\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 _ELSEWHERE = {
     "mpi.h": "apt-get install libopenmpi-dev; `mpicc --showme:compile` prints the -I that it needs",
     "boost/": "apt-get install libboost-dev",
@@ -71,7 +72,7 @@ def failure(
         message = (
             f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {log.strip() or 'failed'}"
         )
-        return KernelSourceError(f"{where}: {message}{_remedy(log)}")
+        return KernelSourceError(f"{where}: {message}{_remedy(log, where)}")
     at, first = errors[0]
     if not _may_be_repeated(first["file"]):
         return KernelSourceError(
@@ -85,7 +86,9 @@ def failure(
     place = f"{first['file']}:{first['line']}: {first['text'].strip()}"
     hint = "\noption -arch=sm_…a (or f) compiles for features of one architecture"
     rest += hint if _FEATURE.search(first["text"]) else ""
-    return KernelSourceError("\n".join([place, *shown]) + rest + _remedy(first["text"]))
+    return KernelSourceError(
+        "\n".join([place, *shown]) + rest + _remedy(first["text"], first["file"])
+    )
 
 
 def _may_be_repeated(file: str) -> bool:
@@ -114,8 +117,18 @@ def _is_header(path: Path) -> bool:
         return False
 
 
-def _remedy(message: str) -> str:
-    """The package to install or the option to add, where that is known."""
+def _empty_submodules(file: str) -> list[str]:
+    """Submodules of the repository of a file that are not checked out, relative to its root."""
+    root = next((f for f in Path(file).resolve().parents if (f / ".gitmodules").is_file()), None)
+    if root is None or outside(root / ".gitmodules"):
+        return []
+    paths = _SUBMODULE.findall(read_text(root / ".gitmodules", errors="replace"))
+    return [p for p in paths if not (root / p).is_dir() or not any((root / p).iterdir())]
+
+
+def _remedy(message: str, file: str) -> str:
+    """The package to install, the option to add or the submodule to check out, where that is
+    known; ``file``: whose compilation failed."""
     if _HOST_COMPILER.search(message):
         return (
             "\nthe file has host code, for which nvcc needs a C++ compiler: "
@@ -140,6 +153,11 @@ def _remedy(message: str) -> str:
         return f"\n<{header}> comes with: pip install {wheel}"
     if way := next((w for start, w in _ELSEWHERE.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: {way}"
+    if empty := _empty_submodules(file):
+        return (
+            f"\nsubmodules are not checked out: {', '.join(map(printable, empty))}; "
+            "git submodule update --init, then -I (include_dirs=) for where the header lies"
+        )
     return (
         f"\nwhere {header!r} lies is said by include_dirs=, -I on the command line; "
         "`make -n` and compile_commands.json show how the project compiles it"
