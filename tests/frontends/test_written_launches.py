@@ -83,6 +83,16 @@ def test_sources_of_the_folder_are_read(tmp_path):
     assert str(launch) == "host.cpp:3: k<<<2, block of 96>>>"
 
 
+def test_a_link_out_of_the_confined_folder_is_not_read(tmp_path, monkeypatch):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "secret.cu").write_text("k<<<2, 96>>>();")
+    (inside / "kernel.cu").write_text("k<<<2, 64>>>();")
+    (inside / "link.cu").symlink_to(tmp_path / "secret.cu")
+    monkeypatch.setenv("PERFASSERT_CONFINED", str(inside))
+    assert [launch.block for launch in written_launches(inside / "kernel.cu")] == [(64,)]
+
+
 SOURCE = """\
 extern "C" __global__ void twice(float* out, const float* in, int rows, int columns) {
   int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;

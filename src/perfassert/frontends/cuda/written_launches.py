@@ -14,6 +14,7 @@ from pathlib import Path
 from perfassert.errors import LaunchError
 from perfassert.frontends.toolchain.names import split_commas
 from perfassert.kernel.integers import evaluate_integer, integer_names
+from perfassert.system.confined import outside, read_bytes
 
 SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
 _MOST_FILES, _MOST_BYTES = 200, 1 << 20  # of a folder, and of each file
@@ -68,8 +69,8 @@ def written_launches(source: Path) -> tuple[WrittenLaunch, ...]:
     around = sorted(p for p in source.parent.iterdir() if p.suffix in SUFFIXES)[:_MOST_FILES]
     launches: list[WrittenLaunch] = []
     for path in dict.fromkeys([source, *around]):
-        if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-            launches += find_launches(path.read_text("utf-8", "replace"), path.name)
+        if path.is_file() and path.stat().st_size <= _MOST_BYTES and not outside(path):
+            launches += find_launches(read_bytes(path).decode("utf-8", "replace"), path.name)
     return tuple(launches)
 
 
@@ -93,8 +94,8 @@ def find_launches(text: str, name: str) -> Iterator[WrittenLaunch]:
         head, template = _template(text[max(0, at - _NEAR) : at].rstrip())
         called = _NAME.search(head)
         end = text.find(">>>", at, at + _NEAR)
-        words = split_commas(text[at + 3 : end])
-        if called is None or end < 0 or len(words) < 2:
+        words = split_commas(text[at + 3 : max(at + 3, end)])
+        if called is None or len(words) < 2:
             continue
         place = f"{name}:{text.count(chr(10), 0, at) + 1}"
         grid = " ".join(words[0].split())
