@@ -33,7 +33,7 @@ def accesses(loads, stores=(), shape=(1 << 20,), **more):
 
 KERNELS = Path(__file__).parents[2] / "validation" / "kernels"
 NEED_COMPILED_CODE = {
-    "shared_atomic_cycles", "shared_merged_passes", "l2_update_cycles", "l2_double_update_cycles",
+    "shared_atomic_cycles", "shared_merged_passes", "l2_update_cycles", "l2_atomic_lane_cycles",
 }  # fmt: skip
 
 

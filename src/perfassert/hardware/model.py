@@ -26,7 +26,7 @@ from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.quantity import to_real
 
 _TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles", "l2_update_cycles",
-          "l2_double_update_cycles")  # fmt: skip
+          "l2_atomic_lane_cycles")  # fmt: skip
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 _KINDS: dict[str, type] = {
@@ -99,8 +99,8 @@ class Device:
             address.
         l2_update_cycles: the same of floating-point additions, increments and decrements; 0 if
             unknown.
-        l2_double_update_cycles: of the whole L2 for each 64-bit floating-point addition of a
-            thread, whatever the addresses; 0 if unknown.
+        l2_atomic_lane_cycles: of the whole L2 for each atomic operation of a thread, whatever
+            the addresses, where neighbouring threads go to neighbouring ones; 0 if unknown.
         dram_bandwidth: measured, reads and writes together, in bytes per second.
         dram_alone_factor: what reads or writes alone reach, in units of ``dram_bandwidth``.
         dram_peak_bandwidth: nominal, which no launch exceeds, in bytes per second; 0 if unknown.
@@ -191,7 +191,7 @@ class Device:
     l2_port_bytes_per_cycle: float
     l2_atomic_cycles: float
     l2_update_cycles: float
-    l2_double_update_cycles: float
+    l2_atomic_lane_cycles: float
     dram_bandwidth: float
     dram_alone_factor: float
     dram_peak_bandwidth: float

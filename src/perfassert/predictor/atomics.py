@@ -1,10 +1,11 @@
 """Atomic operations on global memory: the time that they take in the L2, and what nobody measured.
 
 On one address they take turns. Measurements distinguish 32-bit integer additions from
-floating-point additions, increments and decrements, none with a result; and on different addresses
-they know 64-bit floating-point additions. Other atomics (64-bit integers, pairs of halves, results,
-exchanges, compare-and-swap, other operations, neighbours in a sector) are assumed to take as long
-as a floating-point addition where they contend, and as long as their traffic where they do not.
+floating-point additions, increments and decrements, none with a result. On different addresses the
+whole L2 serves so many lanes in a cycle, measured where neighbouring threads go to neighbouring
+addresses. Other atomics (64-bit integers, pairs of halves, results, exchanges, compare-and-swap,
+other operations, lanes in sectors of their own) are assumed to take as long as a floating-point
+addition where they contend, and as long as their traffic where they do not.
 """
 
 from __future__ import annotations
@@ -21,19 +22,18 @@ from perfassert.predictor.model import Model
 from perfassert.source import Assumption
 
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
-_DOUBLE = 8  # bytes
 GUESSED_FROM = 0.05
 """A larger share of instructions, bytes or turns on stand-ins makes a prediction a guess."""
 
 
 def atomic_cycles(model: Model) -> float:
-    """For which the L2 is busy with atomics: on the fullest address, or with all of one kind."""
-    return max(model.bound_launch.estimate.contention.cycles, _double_cycles(model))
+    """For which the L2 is busy with atomics: on the fullest address, or with all of them."""
+    return max(model.bound_launch.estimate.contention.cycles, _lane_cycles(model))
 
 
-def _double_cycles(model: Model) -> float:
-    """Of 64-bit floating-point additions, on all addresses."""
-    kernel, each = model.bound_launch.kernel, model.device.l2_double_update_cycles
+def _lane_cycles(model: Model) -> float:
+    """Of all lanes, whatever their addresses."""
+    kernel, each = model.bound_launch.kernel, model.device.l2_atomic_lane_cycles
     if not each or not isinstance(kernel, BoundKernel):
         return 0.0
     costs = model.bound_launch.estimate.accesses
@@ -41,19 +41,16 @@ def _double_cycles(model: Model) -> float:
         kernel.graph.executions(node, model.warps) * costs[index].lanes
         for node in kernel.graph.nodes
         for index in node.touches
-        if index in costs and _has_double_rate(kernel.bound[index], model.device)
+        if index in costs and _is_atomic(kernel.bound[index])
     )
     return each * per_block * model.bound_launch.working
 
 
-def _has_double_rate(access: BoundAccess, device: Device) -> bool:
-    double = access.bytes == _DOUBLE and access.turn is AtomicTurn.UPDATE
-    return bool(device.l2_double_update_cycles) and double and _is_atomic(access)
-
-
-def _fills_sectors(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
-    """Whether lanes lie side by side, as where the rate of doubles was measured."""
-    return cost is not None and cost.lanes * access.bytes >= cost.sectors * device.sector_bytes
+def _has_lane_rate(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
+    """Whether it was measured: lanes lie side by side, and the kind is known."""
+    if not device.l2_atomic_lane_cycles or not is_measured(access.turn, device) or cost is None:
+        return False
+    return cost.lanes * access.bytes >= cost.sectors * device.sector_bytes
 
 
 def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
@@ -62,10 +59,7 @@ def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Itera
     atomic = [
         access
         for index, access in enumerate(kernel.bound)
-        if _is_atomic(access)
-        and not (
-            _has_double_rate(access, device) and _fills_sectors(access, costs.get(index), device)
-        )
+        if _is_atomic(access) and not _has_lane_rate(access, costs.get(index), device)
     ]
     if limiter == "atomics":
         yield from _unmeasured_turns(model, atomic)

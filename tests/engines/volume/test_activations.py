@@ -22,8 +22,10 @@ def copy(load, store, shape, dtype="float64"):
 
 
 def window(kernel, launch, first, last, kept=0, device=DEVICE):
+    """All that blocks ``first`` to ``last`` ask for; the L2 holds what ``kept`` more on each side
+    write."""
     groups = group_launch(kernel, launch, launch, device, RESIDENT)
-    return Window(groups, first, last, kept)
+    return Window(groups, first, last, 1.0, 1 + 2 * kept / (last - first))
 
 
 def blocks(launch, first, last):
@@ -70,7 +72,7 @@ def test_window_counts_what_enumeration_does(pattern, launch, first, last, kept)
     load, store = PATTERNS[pattern]
     kernel = copy(load, store, (128, 512))
     own = window(kernel, launch, first, last, kept)
-    limits = (DEVICE.dram_request_bytes, DEVICE.dram_page_bytes)
+    limits = (DEVICE.dram_granularity, DEVICE.dram_page_bytes)
 
     def limited(fill):
         return min(max(fill, limits[0]), limits[1])
@@ -148,3 +150,37 @@ def test_measured_volumes_scale_the_activations():
     half = {name: 0.5 * getattr(whole.volumes, name).total for name in ("dram_load", "dram_store")}
     given = pa.predict(kernel, launch, DEVICE, volumes=half)
     assert given.bounds["dram"] == pytest.approx(whole.bounds["dram"] / 2)
+
+
+LOOPS = """
+extern "C" __global__ void sum_rows(const float* a, float* b, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) sum += a[row * n + k];
+    b[row] = sum;
+}
+extern "C" __global__ void sum_columns(const float* a, float* b, int n) {
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) sum += a[k * n + column];
+    b[column] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("kernel", "each"), [("sum_rows", 32), ("sum_columns", 2048)])
+def test_blocks_that_loop_are_in_the_same_iterations(kernel, each, tmp_path):
+    """All 4,096 rows are read at the same time, so that each sector is an activation of its own;
+    a row that all blocks read together fills its pages."""
+    (tmp_path / "sums.cu").write_text(LOOPS)
+    n = 4096
+    launch = pa.Launch(n // 64, 64, {"n": n})
+    try:
+        code = pa.from_cuda(tmp_path / "sums.cu", kernel)
+        prediction = pa.predict(code, launch, DEVICE)
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    loads = 4 * n * n / each
+    assert prediction.diagnostics["dram_activations"] == pytest.approx(loads, rel=0.01)

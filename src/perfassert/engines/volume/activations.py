@@ -3,7 +3,8 @@
 A DRAM bank reads and writes only in the row that it has activated, and every channel activates rows
 at a limited rate (tFAW). A memory controller serves requests that wait for the same row together,
 but it sees only those in its queues. What the queues of all channels hold at a time, the *window*,
-is what consecutive blocks of the launch ask for; each page of ``dram_page_bytes`` that the window
+is what consecutive blocks of the launch ask for, or all resident blocks in some iterations of
+their loops; each page of ``dram_page_bytes`` that the window
 touches costs one activation. So an array that is read along its columns, in pieces of 64 bytes,
 costs one for every 64 bytes, and one that is read along its rows hardly any.
 
@@ -24,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log2, prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,11 +40,13 @@ from perfassert.engines.volume.footprint import (
 )
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.launch_groups import LaunchGroups
-from perfassert.engines.volume.runs import Runs, common, merge_runs, size, to_granules
+from perfassert.engines.volume.reuse import cut_loops, trip_count
+from perfassert.engines.volume.runs import Runs, common, merge_runs, size, to_granules, union
 from perfassert.engines.volume.waves import Wave
 from perfassert.kernel.access import Direction
 from perfassert.kernel.executed import Sampled
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Counter
 
 Moved = Mapping[tuple[str, Direction], float]
 """Bytes that DRAM moves, by field and direction."""
@@ -68,47 +73,82 @@ def page_fill(runs: Runs, granularity: int, page_bytes: int) -> float:
     return size(to_granules(runs, granularity)) * granularity / pages if pages else 0.0
 
 
+class _Cut(NamedTuple):
+    """Accesses in the same loops, of one stretch of iterations; blocks ``first`` to ``last``, the
+    last left out."""
+
+    groups: Sequence[AccessGroup]
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Blocks ``first`` to ``last``, ``last`` left out, whose requests wait together; the L2 holds
-    what ``kept`` blocks write."""
+    """Requests of a wave, blocks ``first`` to ``last``, the last left out, that wait together.
+
+    ``waiting``: their share of all that the wave moves; ``around``: the share with what is written
+    before and after them while the L2 keeps a line.
+    """
 
     groups: LaunchGroups
     first: int
     last: int
-    kept: int
+    waiting: float
+    around: float
 
     @classmethod
     def of(cls, groups: LaunchGroups, wave: Wave, total: float) -> Window:
-        """The one in the middle of a wave, which moves ``total`` bytes."""
-        device, blocks = groups.device, wave.block_count
+        """That of a wave, which moves ``total`` bytes."""
+        device = groups.device
         waiting = device.dram_channels * device.dram_queue_depth * device.dram_request_bytes
-        count = min(blocks, max(1, round(waiting * blocks / total)))
-        first = wave.first + (blocks - count) // 2
-        return cls(groups, first, first + count, int(device.l2_effective_bytes * blocks / total))
+        share = min(1.0, waiting / total)
+        around = share + 2 * device.l2_effective_bytes / total
+        return cls(groups, wave.first, wave.first + wave.block_count, share, around)
+
+    def blocks(self, share: float) -> tuple[int, int]:
+        """So many of the wave's blocks in its middle, at least one; more than all with others
+        around it."""
+        count = max(1, round(share * (self.last - self.first)))
+        first = self.first + (self.last - self.first - count) // 2
+        return first, first + count
 
     def bytes_per_activation(self, name: str, direction: Direction) -> float:
+        """What is loaded of a field that is only stored completes the sectors of its stores."""
         device = self.groups.device
-        if name in self.groups.executed:
-            executed = [g for g in self.groups.executed[name] if g.direction is direction]
-            fill = self._of_executed(executed, direction)
+        if executed := self.groups.executed.get(name):
+            own = [g for g in executed if g.direction is direction]
+            fill = self._of_executed(own or executed, direction)
         else:
-            fill = self._of_groups(of(direction, self.groups.fields[name]), direction)
-        return min(max(fill, float(device.dram_request_bytes)), float(device.dram_page_bytes))
+            groups = self.groups.fields[name]
+            fill = self._of_groups(of(direction, groups) or groups, direction)
+        return min(max(fill, float(device.dram_granularity)), float(device.dram_page_bytes))
 
     def _of_groups(self, groups: Sequence[AccessGroup], direction: Direction) -> float:
         launch, device = self.groups.launch, self.groups.device
         sector, line = device.sector_bytes, device.l1_line_bytes
-        boxes = linear_range(launch.grid, self.first, self.last)
-        runs = field_runs(groups, boxes, launch, sector)
+        nests = _by_loops(groups)
+        cuts = [self._cut(nest, self.waiting) for nest in nests]
+        runs = union([_cut_runs(cut, launch, sector) for cut in cuts], sector)
         if direction is Direction.LOAD:
             return page_fill(runs, device.dram_granularity, device.dram_page_bytes)
         fill = page_fill(runs, sector, device.dram_page_bytes)
-        around = linear_range(launch.grid, self.first - self.kept, self.last + self.kept)
-        near = clip_boxes(around, _sharing_lines(groups, boxes, launch, line))
-        return fill * _growth_by_neighbours(
-            runs, field_runs(groups, near, launch, sector), sector, line
-        )
+        near = [runs]
+        for nest, cut in zip(nests, cuts, strict=True):
+            lines = _sharing_lines(nest, linear_range(launch.grid, *cut[1:]), launch, line)
+            near.append(_cut_runs(self._cut(nest, self.around), launch, sector, lines))
+        return fill * _growth_by_neighbours(runs, union(near, sector), sector, line)
+
+    def _cut(self, nest: Sequence[AccessGroup], share: float) -> _Cut:
+        """What such a share of the wave's traffic is: some iterations of all blocks, which run at
+        the same time; where less than one, one of some blocks. Powers of two of iterations begin
+        where sectors do."""
+        trips = prod(trip_count(nest[0], loop) for loop in nest[0].loops)
+        left, window = 1 << int(log2(max(1.0, min(share, 1.0) * trips))), {}
+        for loop in reversed(nest[0].loops):
+            window[loop] = min(left, trip_count(nest[0], loop))
+            left //= window[loop]
+        of_blocks = share if share > 1 else min(1.0, share * trips)
+        return _Cut([cut_loops(g, window) for g in nest], *self.blocks(of_blocks))
 
     def _of_executed(self, groups: Sequence[ExecutedGroup], direction: Direction) -> float:
         """The same of blocks that were executed, of which the window may be others."""
@@ -121,7 +161,8 @@ class Window:
         runs = _executed_runs(groups, first, last, sector)
         if direction is Direction.LOAD:
             return page_fill(runs, device.dram_granularity, device.dram_page_bytes)
-        kept = int(self.kept * self._executed_share(groups[0].sampled))
+        kept = (self.around - self.waiting) / 2 * (self.last - self.first)
+        kept = int(kept * self._executed_share(groups[0].sampled))
         ends = (numbers[first] - kept, numbers[last - 1] + kept + 1)
         start, stop = map(int, np.searchsorted(numbers, ends))
         around = _executed_runs(groups, start, stop, sector)
@@ -136,9 +177,10 @@ class Window:
         """Places among the executed blocks, the last left out: of the window itself where all were
         executed, else of as many in a row, or as many as there are."""
         share = self._executed_share(sampled)
-        count = max(1, round((self.last - self.first) * share))
+        begin, end = self.blocks(self.waiting)
+        count = max(1, round((end - begin) * share))
         if sampled.whole:
-            first = min(int(self.first * share), sampled.total - count)
+            first = min(int(begin * share), sampled.total - count)
             return first, first + count
         starts = np.flatnonzero(np.diff(sampled.run, prepend=-2) != 1)
         lengths = np.diff(starts, append=len(sampled.run))
@@ -146,6 +188,21 @@ class Window:
         count = min(count, int(lengths[longest]))
         first = int(starts[longest]) + (int(lengths[longest]) - count) // 2
         return first, first + count
+
+
+def _by_loops(groups: Sequence[AccessGroup]) -> list[list[AccessGroup]]:
+    nests: dict[tuple[Counter, ...], list[AccessGroup]] = {}
+    for group in groups:
+        nests.setdefault(group.loops, []).append(group)
+    return list(nests.values())
+
+
+def _cut_runs(
+    cut: _Cut, launch: Launch, granularity: int, within: BlockBox | None = None
+) -> Runs:
+    boxes = linear_range(launch.grid, cut.first, cut.last)
+    boxes = clip_boxes(boxes, within) if within else boxes
+    return field_runs(cut.groups, boxes, launch, granularity)
 
 
 def _executed_runs(

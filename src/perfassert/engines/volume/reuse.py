@@ -241,7 +241,7 @@ def _reuse(
 ) -> Iterator[Again]:
     """Of the accesses in one place: within an iteration, then by the distance of iterations."""
     field, first = place[0], windows[0]
-    total = prod(_trips(group, loop) for loop in group.loops)
+    total = prod(trip_count(group, loop) for loop in group.loops)
     yield Again({field: before - total * first.moved}, first.room, across=False)
     slope = 0.0
     for near, rise in _convex(windows):
@@ -276,7 +276,7 @@ def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
     for groups in nest.values():
         for group in groups:
             depth |= {loop: i for i, loop in enumerate(group.loops)}
-            trips |= {loop: _trips(group, loop) for loop in group.loops}
+            trips |= {loop: trip_count(group, loop) for loop in group.loops}
     window = dict.fromkeys(trips, 1)
     yield dict(window)
     for level in sorted(set(depth.values()), reverse=True):
@@ -288,15 +288,20 @@ def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
             yield dict(window)
 
 
-def _trips(group: AnyGroup, loop: Counter) -> int:
+def trip_count(group: AnyGroup, loop: Counter) -> int:
+    """Iterations of a loop around the group."""
     first, last = dict(group.ranges).get(loop, (0, 0))
     return last - first + 1
 
 
 def _within(group: AnyGroup, window: Window) -> AnyGroup:
+    if isinstance(group, AccessGroup):
+        return cut_loops(group, window)
+    return replace(group, window=prod(window[k] / trip_count(group, k) for k in group.loops))
+
+
+def cut_loops(group: AccessGroup, window: Window) -> AccessGroup:
     """The accesses of one window from the middle of the loops."""
-    if isinstance(group, ExecutedGroup):
-        return replace(group, window=prod(window[k] / _trips(group, k) for k in group.loops))
     ranges = dict(group.ranges)
     for loop in group.loops:
         first, last = ranges.get(loop, (0, 0))
