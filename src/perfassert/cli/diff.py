@@ -246,7 +246,6 @@ def _print(
     affected: Affected | None,
     failed: bool,
 ) -> None:
-    from perfassert.comparison import affected as affected_text
     from perfassert.comparison import kernel_text
     from perfassert.comparison.github import tell
 
@@ -258,7 +257,7 @@ def _print(
         show, compared = launched_text, (code_diff, times)
     comment = show.markdown(*compared, failed) if options.markdown or options.github else ""
     if affected is not None and comment:
-        comment = f"{comment}\n\n{affected_text.markdown(affected)}"
+        comment = f"{comment}\n\n{affected.markdown()}"
     if options.json:
         more = {} if affected is None else {"affected": affected.to_dict()}
         print(json.dumps(show.to_dict(*compared) | more))
@@ -267,7 +266,7 @@ def _print(
     else:
         say(show.text(*compared))
         if affected is not None:
-            say(f"\n{affected_text.text(affected)}")
+            say(f"\n{affected.text()}")
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
         tell(show.warnings(*compared), comment, raw(stream))

@@ -51,6 +51,32 @@ class Affected:
             **{kind: list(getattr(self, kind)) for kind in _KINDS},
         }
 
+    def text(self) -> str:
+        """What the command prints below the comparison."""
+        if not self.kernels and not self.launches:
+            return "affected: nothing; code and volumes are the same"
+        kinds: Mapping[str, Sequence[str]] = {
+            "kernels": [f"{name} in {file}" for name, file in self.kernels],
+            **{kind: getattr(self, kind) for kind in _KINDS},
+        }
+        counts = ", ".join(
+            f"{len(names)} {kind if len(names) > 1 else _ONE[kind]}"
+            for kind, names in kinds.items()
+            if names
+        )
+        lines = [f"affected: {counts}"]
+        for kind, names in kinds.items():
+            lines += [f"  {kind}:"] if names else []
+            lines += [f"    {name}" for name in names[:_LISTED]]
+            if len(names) > _LISTED:
+                lines.append(f"    … and {len(names) - _LISTED} more; --json has all")
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """As part of a comment: tests and commands, which one may want to run."""
+        rows = [f"- {code(name)}" for name in (*self.tests, *self.commands)[:_LISTED]]
+        return "\n".join((words(self.text().partition("\n")[0]), "", *rows)).rstrip()
+
 
 _KINDS = ("launches", "tests", "baselines", "commands")
 _ONE = {
@@ -122,31 +148,3 @@ def _is_meant(command: CommandPattern, kernel: KernelDiff, file: str) -> bool:
     return any(
         fnmatchcase(name, command.pattern) for i in infos if i for name in (i.name, i.mangled)
     )
-
-
-def text(affected: Affected) -> str:
-    """What the command prints below the comparison."""
-    if not affected.kernels and not affected.launches:
-        return "affected: nothing; code and volumes are the same"
-    kinds: Mapping[str, Sequence[str]] = {
-        "kernels": [f"{name} in {file}" for name, file in affected.kernels],
-        **{kind: getattr(affected, kind) for kind in _KINDS},
-    }
-    counts = ", ".join(
-        f"{len(names)} {kind if len(names) > 1 else _ONE[kind]}"
-        for kind, names in kinds.items()
-        if names
-    )
-    lines = [f"affected: {counts}"]
-    for kind, names in kinds.items():
-        lines += [f"  {kind}:"] if names else []
-        lines += [f"    {name}" for name in names[:_LISTED]]
-        if len(names) > _LISTED:
-            lines.append(f"    … and {len(names) - _LISTED} more; --json has all")
-    return "\n".join(lines)
-
-
-def markdown(affected: Affected) -> str:
-    """As part of a comment: tests and commands, which one may want to run."""
-    rows = [f"- {code(name)}" for name in (*affected.tests, *affected.commands)[:_LISTED]]
-    return "\n".join((words(text(affected).partition("\n")[0]), "", *rows)).rstrip()

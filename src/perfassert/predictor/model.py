@@ -171,7 +171,7 @@ def make_model(
         )
 
     unit = build_unit(graph)
-    limits = bounds(unit)
+    limits = bounds(unit, memory.growth(1.0).keys())
     longer = build_unit(_longer(graph)) if uneven_work(kernel) is not None else None
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
         growth = memory.growth(dram / max(dram, limits.lower))

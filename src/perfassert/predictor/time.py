@@ -48,6 +48,7 @@ _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom rec
 _WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
 _WORTH_SAYING = 1.01
 _MOSTLY_TAIL = 2.0  # from here on most of the time there are units without work
+_IN_STEP = 2  # power of DRAM's utilisation with which units are in step
 _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
 
 
@@ -141,7 +142,7 @@ def least_seconds(model: Model) -> float:
     """What no simulation of the launch comes below, without one."""
     device, limits = model.device, _limits(model, _roofline(model))
     alone = max(model.masked_cycles, _least_cycles(model)) / device.clock_hz
-    together = behind_dram(alone, model.dram_seconds, device.dram_knee)
+    together = behind_dram(model, alone)
     return max(together, *limits.values()) + device.launch_overhead
 
 
@@ -165,7 +166,7 @@ def _combine(model: Model, alone: Mapping[str, float]) -> Time:
     run, dispatch = _run(model), _dispatch_cycles(model)
     cycles = max(run.cycles + model.masked_cycles, _least_cycles(model))
     limits = _limits(model, alone)
-    together = behind_dram(cycles / device.clock_hz, model.dram_seconds, device.dram_knee)
+    together = behind_dram(model, cycles / device.clock_hz)
     busy = max(together, *limits.values())
     seconds = busy + device.launch_overhead
     idle = device.compute_units / min(device.compute_units, model.launch.blocks)
@@ -189,14 +190,29 @@ def _dispatch_cycles(model: Model) -> float:
     return 0.0 if model.by_hand else model.launch.blocks * model.device.block_dispatch_cycles
 
 
-def behind_dram(alone: float, dram: float, knee: float) -> float:
-    """Time where both the units and DRAM need theirs: (a^q + b^q)^(1/q).
+def behind_dram(model: Model, alone: float) -> float:
+    """Time where both the units, which take ``alone``, and DRAM need theirs: (a^q + b^q)^(1/q).
 
     That is latency that grows with the utilisation ρ of DRAM as (1 − ρ^q)^(−1/q), and what the
     bandwidth of streaming kernels over occupancy shows.
     """
+    dram, knee = _dram_span(model, alone), model.device.dram_knee
     longer, shorter = max(alone, dram), min(alone, dram)
     return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
+
+
+def _dram_span(model: Model, alone: float) -> float:
+    """DRAM's time, and that for which it waits for the resident blocks of the busiest unit.
+
+    A block asks DRAM for nothing before its first load and after its last one. Other blocks of the
+    unit do meanwhile. Without others, the busier DRAM is, the more all units are in step, and wait
+    for it, and keep it waiting, at the same time.
+    """
+    resident = min(model.unit.resident, model.blocks)
+    rounds = -(-model.blocks // resident)
+    share = min(1.0, model.dram_seconds / alone) if alone else 1.0
+    around = model.bounds.around * rounds / model.device.clock_hz
+    return max(model.dram_seconds, model.dram_seconds / resident + share**_IN_STEP * around)
 
 
 def _run(model: Model) -> UnitRun:

@@ -127,6 +127,6 @@ def suite() -> Schema:
 def _fitted_on() -> Schema:
     keys = {
         "devices": STRINGS, "values": STRINGS, "sources": STRINGS, "rows": one_of(("half", "all")),
-        "filter": at("filter"), "note": TEXT,
+        "filter": at("filter"), "metrics": STRINGS, "note": TEXT,
     }  # fmt: skip
     return closed_table(suites.FITTED_ON, keys, ("rows",))

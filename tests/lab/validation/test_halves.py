@@ -74,6 +74,8 @@ def test_only_the_configuration_counts():
     [
         ('rows = "all"', lambda row, half: True),
         ('rows = "half"', lambda row, half: half),
+        ('rows = "all"\nmetrics = ["time"]', lambda row, half: True),
+        ('rows = "all"\nmetrics = ["dram_load"]', lambda row, half: False),
         ('rows = "all"\nfilter = { kernel = "copy" }', lambda row, half: row["kernel"] == "copy"),
         (
             'rows = "half"\nfilter = { kernel = "copy" }',
@@ -90,9 +92,10 @@ def test_rows_that_something_was_fitted_on(tmp_path, entry, expected):
     assert len(rows) == len(ROWS)
     for row in rows:
         half = in_fitting_half(row.cells, suite.configuration)
-        assert is_fitted(suite, row.cells) is expected(row.cells, half)
+        assert is_fitted(suite, row.cells, "time") is expected(row.cells, half)
 
 
 def test_nothing_is_fitted_where_nothing_is_declared(tmp_path):
     suite = read_suite(write(tmp_path))
-    assert not any(is_fitted(suite, dict(zip(HEADER, map(str, row), strict=True))) for row in ROWS)
+    cells = [dict(zip(HEADER, map(str, row), strict=True)) for row in ROWS]
+    assert not any(is_fitted(suite, row, "time") for row in cells)

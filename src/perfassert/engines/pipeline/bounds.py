@@ -6,8 +6,9 @@ has anomalies).
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -25,13 +26,16 @@ class Bounds:
     """In cycles.
 
     ``pipelines``: what each one issues, min(λ, Λ) apart; ``issue``: slots of the schedulers;
-    ``path``: blocks one after the other along their critical path; ``upper``: all in series.
+    ``path``: blocks one after the other along their critical path; ``upper``: all in series;
+    ``around``: of a block alone before the first of the *watched* nodes starts and after the last
+    is complete, with the shortest time that one of them takes; 0 if there is none.
     """
 
     pipelines: Mapping[str, float]
     issue: float
     path: float
     upper: float
+    around: float = 0.0
 
     @property
     def lower(self) -> float:
@@ -39,8 +43,8 @@ class Bounds:
         return max(self.path, self.issue, *self.pipelines.values())
 
 
-def bounds(unit: Unit) -> Bounds:
-    """The bounds of a unit's run."""
+def bounds(unit: Unit, watched: Collection[int] = ()) -> Bounds:
+    """The bounds of a unit's run; ``watched``: nodes of its graph."""
     ticks = unit.pipelines.ticks
     busy = [0] * len(unit.pipelines.names)
     serial = 0
@@ -57,7 +61,8 @@ def bounds(unit: Unit) -> Bounds:
     instructions = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
     copies = [unit.schedulers if scoped else 1 for scoped in unit.pipelines.per_scheduler]
     rounds = -(-unit.blocks // unit.resident)
-    path = max(critical_path(program) for program in unit.programs)
+    followers = [_follow(program, watched) for program in unit.programs]
+    path = max(follower.latest for follower in followers)
     slots = max(0, -(-instructions // (unit.schedulers * unit.width)) - 1) if unit.width else 0
     return Bounds(
         pipelines={
@@ -67,7 +72,16 @@ def bounds(unit: Unit) -> Bounds:
         issue=float(slots),
         path=rounds * path / ticks,
         upper=serial / ticks,
+        around=_around(followers, path) / ticks,
     )
+
+
+def _around(followers: Sequence[_Follower], path: int) -> int:
+    seen = [follower for follower in followers if follower.last]
+    if not seen:
+        return 0
+    first, last = min(f.first for f in seen), max(f.last for f in seen)
+    return first + min(f.least for f in seen) + path - last
 
 
 def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
@@ -78,12 +92,14 @@ def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
     return executed
 
 
-def critical_path(program: WarpProgram) -> int:
-    """Ticks of one warp alone if no pipeline were ever busy."""
+def _follow(program: WarpProgram, watched: Collection[int]) -> _Follower:
+    """One warp alone, if no pipeline were ever busy."""
     trips = [loop.trips for loop in program.loops]
     while _length(program, program.body, trips) > _UNROLLED and max(trips, default=1) > 1:
         trips = [-(-t // 2) for t in trips]
-    return _Follower(program, trips).run()
+    follower = _Follower(program, trips, watched)
+    follower.walk(program.body)
+    return follower
 
 
 def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) -> int:
@@ -94,10 +110,17 @@ def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) 
 
 
 class _Follower:
-    """Follows the program in order and notes when each value is complete at the earliest."""
+    """Follows the program in order and notes when each value is complete at the earliest.
 
-    def __init__(self, program: WarpProgram, trips: list[int]) -> None:
+    ``latest`` of all; of watched nodes, when the ``first`` starts, when the ``last`` is complete,
+    and the ``least`` time that one takes.
+    """
+
+    def __init__(self, program: WarpProgram, trips: list[int], watched: Collection[int]) -> None:
         self.program = program
+        self.watched = watched
+        self.first = self.least = sys.maxsize
+        self.last = 0
         self.trips = trips
         self.chains = {n: program.chain(n) for n in range(NO_LOOP, len(program.loops))}
         self.done: list[dict[tuple[int, ...], int]] = [{} for _ in program.nodes]
@@ -105,10 +128,6 @@ class _Follower:
         self.latest = 0
         self.fence = 0
         self.slot = 0
-
-    def run(self) -> int:
-        self.walk(self.program.body)
-        return self.latest
 
     def walk(self, body: tuple[BodyItem, ...]) -> None:
         for kind, index in body:
@@ -138,6 +157,10 @@ class _Follower:
         self.done[index][self.counters[node.loop]] = end
         if end > self.latest:
             self.latest = end
+        if node.graph_node in self.watched:
+            self.first = min(self.first, start)
+            self.last = max(self.last, end)
+            self.least = min(self.least, end - start)
         self.slot = start + node.stall if node.stall else 0
         if node.fence:
             self.fence = end

@@ -197,9 +197,7 @@ def _by_loops(groups: Sequence[AccessGroup]) -> list[list[AccessGroup]]:
     return list(nests.values())
 
 
-def _cut_runs(
-    cut: _Cut, launch: Launch, granularity: int, within: BlockBox | None = None
-) -> Runs:
+def _cut_runs(cut: _Cut, launch: Launch, granularity: int, within: BlockBox | None = None) -> Runs:
     boxes = linear_range(launch.grid, cut.first, cut.last)
     boxes = clip_boxes(boxes, within) if within else boxes
     return field_runs(cut.groups, boxes, launch, granularity)

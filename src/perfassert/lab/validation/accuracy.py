@@ -180,6 +180,8 @@ def _entry(suite: Suite, entry: FittedOn) -> str:
     parts = [f"{', '.join(what)}:"] if what else []
     parts.append("half of the configurations" if entry.half else "all rows")
     parts += [f"with {_condition(condition)}" for condition in entry.filters]
+    if entry.metrics:
+        parts.append(f"(only {', '.join(f'`{name}`' for name in entry.metrics)})")
     note = f". {entry.note}" if entry.note else "."
     return " ".join(parts) + note
 

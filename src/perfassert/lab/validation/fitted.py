@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfassert.errors import UnknownDevice, close_matches
@@ -37,16 +37,22 @@ def _condition(reader: TableReader, key: str, column: str, value: Any) -> CellCo
     return CellCondition(column, tuple(values))
 
 
-def read_fitted_on(reader: TableReader, suite: Mapping[str, Any]) -> tuple[FittedOn, ...]:
+def read_fitted_on(
+    reader: TableReader, suite: Mapping[str, Any], metrics: Sequence[str]
+) -> tuple[FittedOn, ...]:
     """The entries of a suite's table; raises its error with the key."""
     entries = suite.get("fitted_on", [])
     if not isinstance(entries, list):
         reader.fail("fitted_on", "must be a list of tables, [[fitted_on]]")
     halves = bool(suite.get("configuration"))
-    return tuple(_entry(reader, f"fitted_on[{i}]", e, halves) for i, e in enumerate(entries))
+    return tuple(
+        _entry(reader, f"fitted_on[{i}]", e, halves, metrics) for i, e in enumerate(entries)
+    )
 
 
-def _entry(reader: TableReader, key: str, value: Any, halves: bool) -> FittedOn:
+def _entry(
+    reader: TableReader, key: str, value: Any, halves: bool, metrics: Sequence[str]
+) -> FittedOn:
     table = reader.section(key, value)
     reader.check_keys(key, table, FITTED_ON)
     devices, values, sources = (
@@ -67,7 +73,11 @@ def _entry(reader: TableReader, key: str, value: Any, halves: bool) -> FittedOn:
         if not (reader.path.parent / source).is_file():
             reader.fail(f"{key}.sources", f"there is no file {source}, seen from the suite")
     filters = conditions(reader, f"{key}.filter", reader.section(key, table.get("filter", {})))
-    return FittedOn(devices, values, sources, rows == HALF, filters, note)
+    seen = reader.strings(f"{key}.metrics", table.get("metrics", []))
+    for name in seen:
+        if name not in metrics:
+            reader.fail(f"{key}.metrics", f"has no metric {name!r}{close_matches(name, metrics)}")
+    return FittedOn(devices, values, sources, rows == HALF, filters, seen, note)
 
 
 def _check_values(

@@ -42,9 +42,13 @@ def covers(entry: FittedOn, suite: Suite, cells: Cells) -> bool:
     return all(condition.holds(cells[condition.column]) for condition in entry.filters)
 
 
-def is_fitted(suite: Suite, cells: Cells) -> bool:
-    """Whether anything at all has seen this row's answer; such a row tests nothing."""
-    return any(covers(entry, suite, cells) for entry in suite.fitted_on)
+def is_fitted(suite: Suite, cells: Cells, metric: str) -> bool:
+    """Whether anything at all has seen this row's answer for a metric, which then tests nothing."""
+    return any(
+        covers(entry, suite, cells)
+        for entry in suite.fitted_on
+        if not entry.metrics or metric in entry.metrics
+    )
 
 
 def rows_to_fit(

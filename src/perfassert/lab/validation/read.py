@@ -90,7 +90,7 @@ class _SuiteReader(SuiteTableReader):
             targets=read_targets(self, self.table.get("targets", {}), metrics),
             limits=self.strings("limits", self.table.get("limits", [])),
             configuration=self.strings("configuration", self.table.get("configuration", [])),
-            fitted_on=read_fitted_on(self, self.table),
+            fitted_on=read_fitted_on(self, self.table, [m.name for m in metrics]),
             toolchain=self.toolchain(),
         )
 

@@ -38,16 +38,16 @@ _CHUNKS = 64  # so many steps has the progress, at least where there are enough 
 class RowOutcome:
     """What became of a row: (measured, predicted) or a reason, by metric.
 
-    ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
-    ``kind``: what sort of prediction it is; ``guessed``: it rests on stand-ins, so that its error
-    is not the model's; ``bands``: by metric, how wrong it says that it may be; ``traits``: what
-    says whether kernels like this one were measured; ``kernel``: its name; ``speed_of_light`` in
-    seconds.
+    ``fitted``: metrics of which something has seen the answer. ``failure``: why there is no
+    prediction, or ``""``. ``kind``: what sort of prediction it is; ``guessed``: it rests on
+    assumed values, so that its error is not the model's; ``bands``: by metric, how wrong it says
+    that it may be; ``traits``: what says whether kernels like this one were measured; ``kernel``:
+    its name; ``speed_of_light`` in seconds.
     """
 
     line: int
     group: tuple[str, ...]
-    fitted: bool
+    fitted: frozenset[str]
     device: str
     pairs: Mapping[str, tuple[float, float]]
     reasons: Mapping[str, str]
@@ -169,7 +169,7 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
     key, cells = suite.kernel_key(row.cells), row.cells
     spec = suite.kernels[key]
     group = tuple(cells[column] for column in suite.group)
-    seen = is_fitted(suite, cells)
+    seen = frozenset(m.name for m in suite.metrics if is_fitted(suite, cells, m.name))
     pairs: dict[str, tuple[float, float]] = {}
     reasons: dict[str, str] = {}
     name = ""
@@ -210,7 +210,7 @@ def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
     groups = tuple(o.group for o in there)
     summary, parts = summarize_groups(measured, predicted, groups, spec.higher_is_better)
     unseen, seen = (
-        _part(measured, predicted, groups, [o.fitted is side for o in there], spec)
+        _part(measured, predicted, groups, [(spec.name in o.fitted) is side for o in there], spec)
         for side in (False, True)
     )
     return MetricResult(
@@ -224,7 +224,7 @@ def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
         speeds_of_light=np.array([o.speed_of_light for o in there], dtype=np.float64),
         measured=measured,
         predicted=predicted,
-        fitted=tuple(o.fitted for o in there),
+        fitted=tuple(spec.name in o.fitted for o in there),
         summary=summary,
         unseen=unseen,
         seen=seen,

@@ -114,7 +114,8 @@ class FittedOn:
     """What has seen the answers of a suite's rows, and of which.
 
     ``values`` of ``devices``, kernel ``sources``, or what ``note`` says alone. ``half``: only the
-    fitting half of the configurations was seen; of those, the rows that pass ``filters``.
+    fitting half of the configurations was seen; of those, the rows that pass ``filters``. Only the
+    ``metrics`` were seen, all where there are none.
     """
 
     devices: tuple[str, ...]
@@ -122,6 +123,7 @@ class FittedOn:
     sources: tuple[str, ...]
     half: bool
     filters: tuple[CellCondition, ...]
+    metrics: tuple[str, ...]
     note: str
 
 
