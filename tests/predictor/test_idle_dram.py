@@ -24,7 +24,8 @@ def test_time_around_the_watched_nodes():
         "store": pa.Latency(4, 50, "mem"),
     }  # fmt: skip
     unit = make_unit(
-        g.build(), 1, 1, 1, times, issue_order="dataflow", scheduler="loose-round-robin", schedulers=1,
+        g.build(), 1, 1, 1, times,
+        issue_order="dataflow", scheduler="loose-round-robin", schedulers=1,
         issue_width=None,
     )  # fmt: skip
     assert bounds(unit).around == 0

@@ -48,7 +48,6 @@ _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom rec
 _WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
 _WORTH_SAYING = 1.01
 _MOSTLY_TAIL = 2.0  # from here on most of the time there are units without work
-_IN_STEP = 2  # power of DRAM's utilisation with which units are in step
 _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
 
 
@@ -202,17 +201,17 @@ def behind_dram(model: Model, alone: float) -> float:
 
 
 def _dram_span(model: Model, alone: float) -> float:
-    """DRAM's time, and that for which it waits for the resident blocks of the busiest unit.
+    """DRAM's time, and that for which it waits for units that have one block at a time.
 
     A block asks DRAM for nothing before its first load and after its last one. Other blocks of the
     unit do meanwhile. Without others, the busier DRAM is, the more all units are in step, and wait
     for it, and keep it waiting, at the same time.
     """
-    resident = min(model.unit.resident, model.blocks)
-    rounds = -(-model.blocks // resident)
-    share = min(1.0, model.dram_seconds / alone) if alone else 1.0
-    around = model.bounds.around * rounds / model.device.clock_hz
-    return max(model.dram_seconds, model.dram_seconds / resident + share**_IN_STEP * around)
+    dram = model.dram_seconds
+    if model.unit.resident > 1 or not alone:
+        return dram
+    in_step = min(1.0, dram / alone) ** model.device.dram_knee
+    return dram + in_step * model.bounds.around * model.blocks / model.device.clock_hz
 
 
 def _run(model: Model) -> UnitRun:
