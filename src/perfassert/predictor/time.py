@@ -210,7 +210,7 @@ def _dram_span(model: Model, alone: float) -> float:
     dram = model.dram_seconds
     if model.unit.resident > 1 or not alone:
         return dram
-    in_step = min(1.0, dram / alone) ** model.device.dram_knee
+    in_step = float(min(1.0, dram / alone) ** model.device.dram_knee)
     return dram + in_step * model.bounds.around * model.blocks / model.device.clock_hz
 
 
