@@ -211,6 +211,22 @@ class TestStanding:
         found = standing(self.walk(lambda p: 400 if p[0] < 8 else 20), (12, 1, 1))
         assert found == Standing((6, 0, 0), pytest.approx((8 * 400 + 4 * 20) / 400))
 
+    @pytest.mark.parametrize("heavy", [1, 32, 300])
+    @pytest.mark.parametrize("last", [False, True])
+    def test_few_blocks_at_an_end_that_do_most_of_the_work(self, heavy, last):
+        blocks = 65536
+
+        def work(place):
+            return 1_000_000 if (blocks - 1 - place[0] if last else place[0]) < heavy else 5
+
+        found = standing(self.walk(work), (blocks, 1, 1))
+        assert work(found.block) == 1_000_000
+        assert found.amount == pytest.approx(heavy + (blocks - heavy) * 5 / 1e6, rel=0.01)
+
+    def test_few_blocks_at_an_end_that_do_little(self):
+        found = standing(self.walk(lambda p: 200 if p[0] < 32 else 100), (65536, 1, 1))
+        assert found == Standing((32768, 0, 0))
+
     def test_the_middle_stands_for_those_like_it(self):
         found = standing(self.walk(lambda p: 10 if p[0] in (0, 99) else 100), (100, 100, 1))
         assert found == Standing((50, 50, 0))

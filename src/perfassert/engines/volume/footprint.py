@@ -157,12 +157,14 @@ def _box_runs(group: AccessGroup, symbols: dict[Name, tuple[int, int]], granular
     coefficients = group.coefficients
     enumerated = {name for tied in group.tied for name in tied.names}
     origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
+    tied_values = list(_enumerate_tied(group, symbols))
     starts = group.offsets + origin
-    runs = merge_runs(starts, starts + group.item_bytes, granularity)
+    item = group.item_bytes + sum(left_out for _, left_out in tied_values)
+    runs = merge_runs(starts, starts + item, granularity)
     steps: list[tuple[int, IntArray | int]] = [  # a stride and how often, or all the shifts
         (c, symbols[s][1]) for s, c in coefficients.items() if s not in enumerated
     ]
-    for values in _enumerate_tied(group, symbols):
+    for values, _ in tied_values:
         if not len(values):
             return EMPTY
         stride = int(np.diff(values).min()) if len(values) > 1 else 0
@@ -186,16 +188,22 @@ def _check_pieces(group: AccessGroup, count: int) -> None:
         )
 
 
-def _enumerate_tied(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Iterator[IntArray]:
+def _enumerate_tied(
+    group: AccessGroup, symbols: dict[Name, tuple[int, int]]
+) -> Iterator[tuple[IntArray, int]]:
     """Enumerate, per set of tied coordinates, the part of the address that depends on them: for all
-    their values (or many of them), ascending."""
+    their values (or many of them), ascending; with the bytes behind each that were left out as
+    they follow without a gap."""
     for tied in group.tied:
+        left_out = 0
         axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in tied.names}
         while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
             finest = min(
                 (name for name in tied.names if len(axes[name]) > 1),
                 key=lambda name: (_step_of_second(tied, axes, name), -len(axes[name]), str(name)),
             )
+            step = _step_of_second(tied, axes, finest) // 2
+            left_out += step if step <= group.item_bytes + left_out else 0
             axes[finest] = axes[finest][::2]
         key = tuple((symbols[s], len(axes[s])) for s in tied.names)
         values = tied.known.get(key)
@@ -203,7 +211,7 @@ def _enumerate_tied(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) ->
             values = _tied_values(tied, [axes[s] for s in tied.names])
             if tied.same_in_blocks:
                 tied.known[key] = values
-        yield values
+        yield values, left_out
 
 
 def _step_of_second(tied: Tied, axes: Mapping[Name, IntArray], name: Name) -> int:

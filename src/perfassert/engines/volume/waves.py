@@ -137,29 +137,43 @@ def waves(groups: LaunchGroups) -> list[Wave]:
 
 
 def _parts(groups: LaunchGroups) -> list[tuple[int, int]]:
-    """Runs of blocks, each at least a wave long, between which the guards of accesses differ."""
+    """Runs of blocks between which the guards of accesses differ, each at least a wave long unless
+    an access lies in it alone."""
     launch, concurrent = groups.launch, groups.concurrent_blocks
     axis = max((i for i in range(3) if launch.grid[i] > 1), default=0)
     row = launch.grid[0] * launch.grid[1] if axis == 2 else launch.grid[0] if axis else 1
     cuts: set[int] = set()
+    needed: set[int] = set()
     for group in (g for own in groups.fields.values() for g in own):
-        cuts.update(edge * row for edge in _edges(group, axis, launch))
+        edges = [edge * row for edge in _edges(group, axis, launch)]
+        cuts.update(edges)
+        first, last = _blocks_of(group, axis, launch)
+        if (last - first) * row < concurrent:
+            needed.update({first * row, last * row} & set(edges))
     kept = [0]
     for cut in sorted(cuts):
-        if cut - kept[-1] >= concurrent and launch.blocks - cut >= concurrent:
+        whole = cut - kept[-1] >= concurrent and launch.blocks - cut >= concurrent
+        if cut in needed or whole:
             kept.append(cut)
     return list(zip(kept, [*kept[1:], launch.blocks], strict=True))
+
+
+def _blocks_of(group: AccessGroup, axis: int, launch: Launch) -> tuple[int, int]:
+    """Block indices along an axis that the ranges of the group leave, the last left out."""
+    name, first, last = AXES[axis], 0, launch.grid[axis]
+    for symbol, (low, high) in group.ranges:
+        if symbol == name:
+            first = max(first, low // launch.block[axis])
+            last = min(last, -(-(high + 1) // launch.block[axis]))
+        elif symbol == f"blockIdx.{name}":
+            first, last = max(first, low), min(last, high + 1)
+    return first, last
 
 
 def _edges(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
     """Block indices along an axis at which what the group does may change."""
     name, blocks = AXES[axis], launch.grid[axis]
-    edges: list[int] = []
-    for symbol, (low, high) in group.ranges:
-        if symbol == name:
-            edges += [low // launch.block[axis], -(-(high + 1) // launch.block[axis])]
-        elif symbol == f"blockIdx.{name}":
-            edges += [low, high + 1]
+    edges = [*_blocks_of(group, axis, launch)]
     seen = {s for condition in group.conditions for s in condition.symbols()}
     if seen & {name, f"blockIdx.{name}"}:
         edges += [blocks * i // _STRATA for i in range(1, _STRATA)]
@@ -168,7 +182,8 @@ def _edges(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
 
 def _wave_of_part(groups: LaunchGroups, first: int, last: int) -> Wave:
     """The wave in the middle of a run of blocks, which represents the run."""
-    wave = _wave(groups, first + (last - first - groups.concurrent_blocks) // 2)
+    count = min(groups.concurrent_blocks, last - first)
+    wave = _wave(groups, first + (last - first - count) // 2, count)
     threads = threads_in(linear_range(groups.launch.grid, first, last), groups.launch)
     return replace(wave, weight=threads / wave.threads if wave.threads else 0.0)
 
@@ -182,12 +197,12 @@ def _middle(launch: Launch, concurrent: int) -> int:
     return min(first, launch.blocks - concurrent)
 
 
-def _wave(groups: LaunchGroups, first: int) -> Wave:
-    """The wave whose first block has that number."""
+def _wave(groups: LaunchGroups, first: int, count: int | None = None) -> Wave:
+    """The wave whose first block has that number; ``count``: fewer blocks than are resident."""
     launch, device = groups.launch, groups.device
     grid = launch.grid
     row, plane = grid[0], grid[0] * grid[1]
-    current = linear_range(grid, first, first + groups.concurrent_blocks)
+    current = linear_range(grid, first, first + (count or groups.concurrent_blocks))
     start_y = max(first - row, first // plane * plane)
     before_y = linear_range(grid, start_y, first)
     before_z = linear_range(grid, first - plane, start_y)

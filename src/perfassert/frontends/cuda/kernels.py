@@ -382,9 +382,11 @@ class Hints:
         stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
+        unmasked = prod(launch.working_grid(effective_launch))
+        if stands.amount is not None:  # the mean of all threads
+            flops *= stands.amount / unmasked
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
-            unmasked = prod(launch.working_grid(effective_launch))
             share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
             if executed.blocks == 1:  # it is the one that is simulated
                 share, idle = 1.0, 0.0
