@@ -47,6 +47,7 @@ from dataclasses import dataclass, replace
 
 from perfassert.engines.volume.footprint import (
     BlockBox,
+    block_steps,
     box_volume,
     clip_boxes,
     field_runs,
@@ -129,6 +130,8 @@ def waves(groups: LaunchGroups) -> list[Wave]:
     if len(parts) > 1:
         return [wave for part in parts if (wave := _wave_of_part(groups, *part)).threads]
     start = _middle(launch, concurrent)
+    if any(_meet_in_the_middle(own, launch) for own in groups.fields.values()):
+        start //= 2
     wave = _wave(groups, start)
     while not wave.threads:  # all masked: nearer to the start there is work
         start //= 2
@@ -195,6 +198,13 @@ def _middle(launch: Launch, concurrent: int) -> int:
     if concurrent < plane:
         first += (plane - concurrent) // 2
     return min(first, launch.blocks - concurrent)
+
+
+def _meet_in_the_middle(groups: Sequence[AccessGroup], launch: Launch) -> bool:
+    """Whether accesses to one field run against each other (``a[i] + a[n - 1 - i]``), so that they
+    touch the same in the middle of the grid and nowhere else."""
+    steps = zip(*(block_steps(group, launch) for group in groups), strict=True)
+    return any(min(axis) < 0 < max(axis) for axis in steps)
 
 
 def _wave(groups: LaunchGroups, first: int, count: int | None = None) -> Wave:
