@@ -302,8 +302,8 @@ def test_sectors_of_waves_are_those_of_a_brute_force_count(predicted, name):
 def test_bytes_per_activation_are_those_of_a_brute_force_count(predicted, name):
     case, launch, found = predicted(name)
     groups = group_launch(found.kernel, launch, launch, found.device, found.occupancy)
-    page, least = found.device.dram_page_bytes, found.device.dram_request_bytes
-    window = Window(groups, 0, 8, kept=0)
+    page, least = found.device.dram_page_bytes, found.device.dram_granularity
+    window = Window(groups, 0, 8, waiting=1.0, around=1.0)
     for field, own in groups.executed.items():
         numbers = own[0].sampled.run[slice(*window.executed_places(own[0].sampled))]
         for direction, touched in ((Direction.LOAD, case.loads), (Direction.STORE, case.stores)):
@@ -323,9 +323,9 @@ def test_window_of_a_loop_over_the_grid_is_that_of_the_blocks_that_are_started(p
     larger = pa.Launch(8 * launch.grid[0], launch.block, args=launch.args)
     groups = group_launch(found.kernel, larger, launch, found.device, found.occupancy)
     sampled = next(own[0].sampled for own in groups.executed.values())
-    first, last = Window(groups, 8 * launch.grid[0] - 16, 8 * launch.grid[0], 0).executed_places(
-        sampled
-    )
+    last = 8 * launch.grid[0]
+    window = Window(groups, last - 16, last, waiting=1.0, around=1.0)
+    first, last = window.executed_places(sampled)
     assert last - first == 2
     assert last <= len(sampled.run)
 

@@ -47,10 +47,12 @@ def _lane_cycles(model: Model) -> float:
 
 
 def _has_lane_rate(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
-    """Whether it was measured: lanes lie side by side, and the kind is known."""
+    """Whether it was measured: lanes lie side by side, each on its own address, and the kind is
+    known."""
     if not device.l2_atomic_lane_cycles or not is_measured(access.turn, device) or cost is None:
         return False
-    return cost.lanes * access.bytes >= cost.sectors * device.sector_bytes
+    filled = cost.lanes * access.bytes
+    return filled / 2 < cost.sectors * device.sector_bytes <= filled
 
 
 def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
