@@ -63,7 +63,7 @@ def test_where_no_rate_is_known_it_is_announced(added):
 def test_different_addresses_have_a_rate_of_the_whole_l2(added, name, share):
     gpu = pa.device(GPU).replace(l2_atomic_lane_cycles=0.5)
     one = gpu.l2_atomic_cycles if name == "integer" else gpu.l2_update_cycles
-    cycles = max(N * 0.5, share * one)
+    cycles = N * 0.5 if share == 1 else share * one  # lanes that contend have no known rate
     bound = added(name, share, gpu).bounds["atomics"]
     assert float(bound) == pytest.approx(cycles / gpu.clock_hz, rel=1e-6)
 
@@ -125,3 +125,17 @@ def test_a_retry_loop_needs_an_iteration_for_each_lane_on_the_fullest_address(tm
     found = pa.predict(pa.from_cuda(file, "retry"), pa.Launch(1, 32, args), GPU)
     most = max(int(c) * (int(c) + 1) // 2 for c in counts)
     assert found.diagnostics["atomics_on_one_address"] == most
+
+
+def test_few_lines_have_no_known_rate(tmp_path):
+    """All warps add to the same 32 numbers, which lie in one line, or to 512."""
+    (file := tmp_path / "few.cu").write_text(
+        'extern "C" __global__ void add(int* sums, int distinct) {\n'
+        "    atomicAdd(sums + (blockIdx.x * blockDim.x + threadIdx.x) % distinct, 1);\n}\n"
+    )
+    few, many = (
+        pa.predict(pa.from_cuda(file, "add"), pa.Launch(4096, 256, {"distinct": n}), GPU)
+        for n in (32, 512)
+    )
+    assert few.confidence == "guessed"
+    assert many.confidence != "guessed"

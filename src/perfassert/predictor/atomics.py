@@ -21,6 +21,7 @@ from perfassert.kernel.machine import AtomicTurn
 from perfassert.predictor.model import Model
 from perfassert.source import Assumption
 
+_LINES = 16  # as few as a launch went to whose rate was measured
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
 GUESSED_FROM = 0.05
 """A larger share of instructions, bytes or turns on stand-ins makes a prediction a guess."""
@@ -32,24 +33,29 @@ def atomic_cycles(model: Model) -> float:
 
 
 def _lane_cycles(model: Model) -> float:
-    """Of all lanes, whatever their addresses."""
-    kernel, each = model.bound_launch.kernel, model.device.l2_atomic_lane_cycles
-    if not each or not isinstance(kernel, BoundKernel):
+    """Of all lanes whose rate was measured, unless they go to fewer lines than those did."""
+    kernel, device = model.bound_launch.kernel, model.device
+    if not device.l2_atomic_lane_cycles or not isinstance(kernel, BoundKernel):
         return 0.0
-    costs = model.bound_launch.estimate.accesses
-    per_block = sum(
-        kernel.graph.executions(node, model.warps) * costs[index].lanes
-        for node in kernel.graph.nodes
-        for index in node.touches
-        if index in costs and _is_atomic(kernel.bound[index])
-    )
-    return each * per_block * model.bound_launch.working
+    estimate = model.bound_launch.estimate
+    lanes = moved = 0.0
+    for node in kernel.graph.nodes:
+        for index in node.touches:
+            access, cost = kernel.bound[index], estimate.accesses.get(index)
+            if _is_atomic(access) and cost and _has_lane_rate(access, cost, device):
+                each = kernel.graph.executions(node, model.warps) * cost.lanes
+                lanes, moved = lanes + each, moved + each * access.bytes
+    working = model.bound_launch.working
+    touched = moved * working / max(1.0, estimate.contention.operations)
+    if touched < _LINES * device.l1_line_bytes:
+        return 0.0
+    return device.l2_atomic_lane_cycles * lanes * working
 
 
 def _has_lane_rate(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
     """Whether it was measured: lanes lie side by side, each on its own address, and the kind is
     known."""
-    if not device.l2_atomic_lane_cycles or not is_measured(access.turn, device) or cost is None:
+    if cost is None or not is_measured(access.turn, device):
         return False
     filled = cost.lanes * access.bytes
     return filled / 2 < cost.sectors * device.sector_bytes <= filled
@@ -58,10 +64,12 @@ def _has_lane_rate(access: BoundAccess, cost: AccessCost | None, device: Device)
 def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
     """Atomics that decide about the time at an assumed rate; whoever limits it, they do."""
     device, costs = model.device, model.bound_launch.estimate.accesses
+    measured = _lane_cycles(model) > 0
     atomic = [
         access
         for index, access in enumerate(kernel.bound)
-        if _is_atomic(access) and not _has_lane_rate(access, costs.get(index), device)
+        if _is_atomic(access)
+        and not (measured and _has_lane_rate(access, costs.get(index), device))
     ]
     if limiter == "atomics":
         yield from _unmeasured_turns(model, atomic)

@@ -184,3 +184,11 @@ def test_blocks_that_loop_are_in_the_same_iterations(kernel, each, tmp_path):
         pytest.skip(str(missing))
     loads = 4 * n * n / each
     assert prediction.diagnostics["dram_activations"] == pytest.approx(loads, rel=0.01)
+
+
+def test_a_window_without_work_activates_nothing():
+    """Most blocks of the wave do nothing: those in its middle tell nothing of the others."""
+    n = 1 << 14
+    kernel = copy("a[x]", "b[x]", (n,), "float32")
+    own = window(kernel, pa.Launch.cover(n, 256), n // 256, n // 256 + 4)
+    assert own.bytes_per_activation(*LOADED) == DEVICE.dram_page_bytes

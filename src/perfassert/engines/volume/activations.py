@@ -113,15 +113,16 @@ class Window:
         return first, first + count
 
     def bytes_per_activation(self, name: str, direction: Direction) -> float:
-        """What is loaded of a field that is only stored completes the sectors of its stores."""
+        """Whole pages where nothing of the window is touched: its blocks have no work, or loads
+        complete the sectors of stores, in rows that these activate."""
         device = self.groups.device
-        if executed := self.groups.executed.get(name):
-            own = [g for g in executed if g.direction is direction]
-            fill = self._of_executed(own or executed, direction)
+        page = float(device.dram_page_bytes)
+        if name in self.groups.executed:
+            executed = [g for g in self.groups.executed[name] if g.direction is direction]
+            fill = self._of_executed(executed, direction)
         else:
-            groups = self.groups.fields[name]
-            fill = self._of_groups(of(direction, groups) or groups, direction)
-        return min(max(fill, float(device.dram_granularity)), float(device.dram_page_bytes))
+            fill = self._of_groups(of(direction, self.groups.fields[name]), direction)
+        return min(max(fill, float(device.dram_granularity)), page) if fill else page
 
     def _of_groups(self, groups: Sequence[AccessGroup], direction: Direction) -> float:
         launch, device = self.groups.launch, self.groups.device
