@@ -211,3 +211,18 @@ def test_lines_say_how_often_warps_execute_them(predicted):
 def test_lines_of_closed_forms_say_nothing(predicted):
     kernel = pa.from_cuda(KERNELS.parents[2] / "examples" / "kernels" / "saxpy.cu", kernel="saxpy")
     assert access_costs(kernel, pa.Launch(4, 128, args={"n": 500}), device("a100"))[2] == {}
+
+
+def test_blocks_whose_order_counts_may_be_those_without_work(predicted):
+    """Of many blocks every second one is looked at; here only the one behind loads anything."""
+    threads = 256 * 512
+    mask = np.zeros(threads, np.uint8)
+    mask[512:552] = 1
+    first = np.arange(threads, dtype=np.int32) % 7 + 1
+    args = {
+        "mask": pa.Buffer(threads, "uint8", data=mask), "in": pa.Buffer(threads), "n": threads,
+        "first": pa.Buffer(threads, "int32", data=first),
+    }  # fmt: skip
+    kernel = pa.from_cuda(KERNELS, kernel="few_blocks_work")
+    p = pa.predict(kernel, pa.Launch(256, 512, args=args), "a100")
+    assert 0 < float(p.volumes.dram_store.fields["out"].total) < threads

@@ -154,6 +154,8 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
         apart *= 2
     some = (time >= first) & (time < first + kept) & (block % apart == 0)
     some &= (lanes := _lanes(touch, "global")).any(axis=1)
+    if not some.any():
+        return None
     size = max(touch.memory.bytes, 1)
     steps = np.arange(0, size, min(size, _SECTOR), dtype=np.int64)
     address = touch.addresses[some].astype(np.int64)
