@@ -354,3 +354,125 @@ extern "C" __global__ void tree_of_one_warp(float* out, const float* in, int n) 
     if (t == 0) out[blockIdx.x] = sum;
   }
 }
+
+__device__ float decay(float s) {
+#pragma unroll
+  for (int j = 0; j < 48; ++j) s = s * 0.5f + 1;
+  return s;
+}
+
+extern "C" __global__ void rows_at_once(float* out, const float* in, int n) {
+  __shared__ float row[256], sum[256];
+  const int t = threadIdx.x, x = blockIdx.x * 256 + t;
+  row[t] = 0;
+  __syncthreads();
+#pragma unroll 1
+  for (int k = 0; k < 32; ++k) {
+    sum[t] = fminf(row[t], row[max(t - 1, 0)]) + in[x + k * n];
+    __syncthreads();
+    row[t] = decay(sum[min(t + 1, 255)]);
+    __syncthreads();
+  }
+  out[x] = row[t];
+}
+
+extern "C" __global__ void rows_ahead(float* out, const float* in, int n) {
+  __shared__ float row[256], sum[256];
+  const int t = threadIdx.x, x = blockIdx.x * 256 + t;
+  row[t] = 0;
+  float ahead = in[x];
+  __syncthreads();
+#pragma unroll 1
+  for (int k = 1; k <= 32; ++k) {
+    sum[t] = fminf(row[t], row[max(t - 1, 0)]) + ahead;
+    ahead = in[x + min(k, 31) * n];
+    __syncthreads();
+    row[t] = decay(sum[min(t + 1, 255)]);
+    __syncthreads();
+  }
+  out[x] = row[t];
+}
+
+extern "C" __global__ void two_phases(float* out, const float* in, int n) {
+  __shared__ float factor[8], part[256];
+  const int t = threadIdx.x, x = blockIdx.x * 256 + t;
+  if (t < 8) factor[t] = in[n + blockIdx.x * 8 + t];
+  __syncthreads();
+  part[t] = in[x] * factor[t / 32];
+  __syncthreads();
+  out[x] = part[255 - t];
+}
+
+extern "C" __global__ void one_phase(float* out, const float* in, int n) {
+  __shared__ float factor[8], part[256];
+  const int t = threadIdx.x, x = blockIdx.x * 256 + t;
+  const float value = in[x];
+  if (t < 8) factor[t] = in[n + blockIdx.x * 8 + t];
+  __syncthreads();
+  part[t] = value * factor[t / 32];
+  __syncthreads();
+  out[x] = part[255 - t];
+}
+
+extern "C" __global__ void spread_together(float* out, const float* in, int n) {
+  __shared__ float part[256];
+  const int t = threadIdx.x;
+  part[t] = in[blockIdx.x * 256 + t];
+  __syncthreads();
+#pragma unroll 1
+  for (int width = 1; width < 256; width *= 2) {
+    if (t < width) part[t + width] += part[t];
+    __syncthreads();
+  }
+  out[blockIdx.x * 256 + t] = part[t];
+}
+
+extern "C" __global__ void spread_alone(float* out, const float* in, int n) {
+  __shared__ float part[256];
+  const int t = threadIdx.x;
+  part[t] = in[blockIdx.x * 256 + t];
+  __syncthreads();
+  if (t < 32)
+#pragma unroll 1
+    for (int width = 1; width < 64; width *= 2) {
+      if (t < width) part[t + width] += part[t];
+      __syncwarp();
+    }
+  __syncthreads();
+#pragma unroll 1
+  for (int width = 64; width < 256; width *= 2) {
+    if (t < width) part[t + width] += part[t];
+    __syncthreads();
+  }
+  out[blockIdx.x * 256 + t] = part[t];
+}
+
+template <bool fast>
+__device__ void divide_loads(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 1;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const float value = ((volatile const float*)in)[i + k * n];
+    s = fast ? __fdividef(value, s) : value / s;
+  }
+  out[i] = s;
+}
+
+extern "C" __global__ void divided(float* out, const float* in, int n) {
+  divide_loads<false>(out, in, n);
+}
+extern "C" __global__ void divided_fast(float* out, const float* in, int n) {
+  divide_loads<true>(out, in, n);
+}
+
+extern "C" __global__ void guarded(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+  if (s > 0) {
+#pragma unroll 1
+    for (int k = 1; k < 4; ++k) s = s * s + in[i + k * n];
+    s += in[i + 5 * n] * in[i + 6 * n];
+  }
+  out[i] = s + in[i + 7 * n];
+}

@@ -15,6 +15,7 @@ TILES = pa.Launch(
 )  # fmt: skip
 MANY = pa.Launch(1 << 15, 256, args={"n": 1 << 23})
 FEW = pa.Launch(216, 64, args={"n": N})
+ROWS = pa.Launch(216, 256, args={"n": N})
 
 
 def predicted(name, launch=STREAM, device="a100", **settings):
@@ -53,11 +54,20 @@ PAIRS = {
         lambda: predicted("long_code", ALONE, device="RTX-2080-Ti", defines={"STEPS": 16}),
     ),
     "Fast Math": (lambda: predicted("precise"), lambda: predicted("approximate")),
+    "Fast Math (loads)": (
+        lambda: predicted("divided", FEW),
+        lambda: predicted("divided_fast", FEW),
+    ),
     "Warp Balance": (lambda: predicted("imbalanced"), lambda: predicted("balanced")),
     "Warp Balance (tail)": (
         lambda: predicted("tree_to_the_end", MANY),
         lambda: predicted("tree_of_one_warp", MANY),
     ),
+    "Warp Balance (head)": (
+        lambda: predicted("spread_together"),
+        lambda: predicted("spread_alone"),
+    ),
+    "Warp Balance (phases)": (lambda: predicted("two_phases"), lambda: predicted("one_phase")),
     "Memory Transaction Reduction": (
         lambda: predicted("global_table"),
         lambda: predicted("constant_table"),
@@ -66,6 +76,10 @@ PAIRS = {
     "Code Reordering": (
         lambda: predicted("gather_at_once", FEW),
         lambda: predicted("gather_ahead", FEW),
+    ),
+    "Code Reordering (barriers)": (
+        lambda: predicted("rows_at_once", ROWS),
+        lambda: predicted("rows_ahead", ROWS),
     ),
     "Function Inlining": (lambda: predicted("calls"), lambda: predicted("inlines")),
     "Block Increase": (

@@ -91,7 +91,7 @@ def _advice_output(
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
     from perfassert.cli.attempts import to_data, try_changes
-    from perfassert.predictor.diagnose import advise, gain_band
+    from perfassert.predictor.diagnose import LEAST_GAIN, advise
     from perfassert.predictor.predict import single_dependencies
     from perfassert.report.advice import coverage, report, to_dict
 
@@ -114,7 +114,7 @@ def _advice_output(
             more["coverage"] = dict(zip(_PRUNING, single, strict=True))
         return to_dict(prediction, advice, source) | more
     parts: list[str | Text] = [report(prediction, advice, source)]
-    parts += [] if done is None else [attempted(done, gain_band(prediction))]
+    parts += [] if done is None else [attempted(done, LEAST_GAIN)]
     parts += [] if single is None else [coverage(*single)]
     return join(parts)
 

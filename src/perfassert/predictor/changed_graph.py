@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from perfassert.engines.advisor.code import Code
-from perfassert.kernel.graph import BodyItem, Edge, EdgeSource, InstructionGraph, ItemKind, Node
+from perfassert.kernel.graph import (
+    BodyItem,
+    Edge,
+    EdgeSource,
+    InstructionGraph,
+    ItemKind,
+    Loop,
+    Node,
+)
+from perfassert.kernel.program import Program
 from perfassert.kernel.roles import space_of
 
 OUTSIDE = -1
@@ -72,11 +82,22 @@ def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
             yield from inside(graph, graph.loops[item.number].body)
 
 
-def balance_warps(graph: InstructionGraph, warps: int) -> InstructionGraph:
+def node_registers(node: Node, program: Program | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What it defines and uses; under a predicate, the old value too. Nodes of a graph by hand
+    are their own registers."""
+    if program is None or node.program < 0:
+        read = {s.producer for e in node.edges for s in e.sources if not s.distance}
+        return (str(node.index),), tuple(map(str, sorted(read)))
+    i = program.instructions[node.program]
+    return i.defines, (*i.uses, *i.defines) if i.predicate else i.uses
+
+
+def balance_warps(graph: InstructionGraph, warps: int, program: Program | None) -> InstructionGraph:
     """All warps of a block do the same: what only some do is shared among all.
 
     Loops that only some warps run have as many fewer iterations, of single instructions as many
-    are left. Warps that meet at channels have tasks of their own and stay as they are.
+    are left, but no fewer than depend on each other. Loops stay that hand values on through shared
+    memory, and warps that meet at channels: those have tasks of their own.
     """
     if graph.channels:
         return graph
@@ -85,43 +106,96 @@ def balance_warps(graph: InstructionGraph, warps: int) -> InstructionGraph:
         for x in graph.loops
         if (sets := [n.warps or () for n in inside(graph, x.body) if not n.fence]) and all(sets)
     }
-    outermost = {x for x in own if graph.loops[x].parent not in own}
+    serial = {x for x in own if {"shared_load", "shared_store"} <= _operations(graph, x)}
+    outermost = {x for x in own if graph.loops[x].parent not in own and x not in serial}
     loops = tuple(
         replace(x, each=(), trips=max(1, round(graph.trips(x.index) * own[x.index] / warps)))
         if x.index in outermost
-        else replace(x, each=())
+        else (x if x.index in serial else replace(x, each=()))
         for x in graph.loops
     )
     shared = {n.index for loop in outermost for n in inside(graph, graph.loops[loop].body)}
-    gone = _others_share(graph, shared, warps)
-    nodes = tuple(replace(n, warps=None) for n in graph.nodes)
+    kept = {n.index for loop in serial for n in inside(graph, graph.loops[loop].body)}
+    gone = _others_share(graph, shared | kept, warps, program)
+    nodes = tuple(n if n.index in kept else replace(n, warps=None) for n in graph.nodes)
     return without(replace(graph, nodes=nodes, loops=loops), gone)
 
 
-def end_alone(graph: InstructionGraph, warps: int) -> InstructionGraph:
-    """From where only one warp of a block touches memory any more, it waits for no other, and the
-    others are done. The graph itself where no barrier is saved."""
+def _operations(graph: InstructionGraph, loop: int) -> set[str]:
+    return {n.operation for n in inside(graph, graph.loops[loop].body)}
+
+
+def work_alone(graph: InstructionGraph, warps: int) -> InstructionGraph:
+    """A barrier is gone if only one and the same warp touches memory before and after it; and from
+    where only one does to the end, the others are done. The graph itself where none is saved."""
     if graph.channels:
         return graph
-    body, everyone = graph.body, frozenset(range(warps))
-    working = frozenset[int]()
-    first = len(body)
-    for place in range(len(body) - 1, -1, -1):
-        members = list(inside(graph, body[place : place + 1]))
-        if body[place].kind is ItemKind.NODE and members[0].fence:
-            first = place
-            continue
-        fenced = any(n.fence for n in members)
-        working |= everyone if fenced else _touching_memory(members, everyone)
-        if len(working) > 1:
-            break
-    tail = list(inside(graph, body[first + 1 :]))
-    if len(working) < 1 or not any(n.fence for n in tail):
+    everyone = frozenset(range(warps))
+    loops = [x for x in graph.loops if x.parent < 0]
+    lone = [x for x in loops if len(_touching_memory(inside(graph, x.body), everyone)) == 1]
+    changed = graph
+    for loop in lone:
+        changed = _wait_once(changed, loop)
+    return _without_lone_barriers(changed, everyone)
+
+
+def _wait_once(graph: InstructionGraph, loop: Loop) -> InstructionGraph:
+    """A loop that waits before or after all that it touches waits once, before or behind it."""
+    body = [n for n in inside(graph, loop.body) if n.fence or n.touches]
+    fences = [n for n in body if n.fence]
+    if len(fences) != 1 or fences[0].loop != loop.index or fences[0] not in (body[0], body[-1]):
         return graph
-    last = _touching_memory(tail, everyone)
-    alone = {n.index: replace(n, warps=last) for n in tail}
-    gone = {n.index for n in tail if n.fence or not last <= (n.warps or everyone)}
+    barrier = BodyItem(ItemKind.NODE, fences[0].index)
+    here = BodyItem(ItemKind.LOOP, loop.index)
+    both = (barrier, here) if fences[0] is body[0] else (here, barrier)
+
+    def move(around: int, items: Sequence[BodyItem]) -> Sequence[BodyItem]:
+        if around == loop.index:
+            return [item for item in items if item != barrier]
+        return [part for item in items for part in (both if item == here else (item,))]
+
+    outside = replace(fences[0], loop=loop.parent, edges=())
+    return with_nodes(with_bodies(graph, move), {outside.index: outside})
+
+
+def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) -> InstructionGraph:
+    """Without those before and after which only one and the same warp touches memory."""
+    phases = [_Phase(frozenset(), [], frozenset())]
+    for item in graph.body:
+        members = list(inside(graph, [item]))
+        working = _touching_memory(members, everyone)
+        barriers = frozenset(n.index for n in members if n.fence)
+        if barriers:  # one, or those of a loop
+            phases.append(_Phase(working, members, barriers))
+        else:
+            last = phases[-1]
+            phases[-1] = last._replace(working=last.working | working, nodes=last.nodes + members)
+    gone, around = set[int](), phases[0].working
+    for phase in phases[1:]:
+        if len(around) == 1 and len(around | phase.working) == 1:
+            gone |= phase.barriers
+        else:
+            around = phase.working
+    if not gone:
+        return graph
+    last_warp = phases[-1].working
+    alone: dict[int, Node] = {}
+    for phase in reversed(phases[1:]):
+        if len(last_warp | phase.working) != 1:
+            break
+        last_warp |= phase.working
+        alone |= {n.index: replace(n, warps=last_warp) for n in phase.nodes if not n.fence}
+        gone |= {n.index for n in phase.nodes if not last_warp <= (n.warps or everyone)}
     return without(with_nodes(graph, alone), gone)
+
+
+class _Phase(NamedTuple):
+    """What comes with barriers and after them, up to the next, and the warps that touch memory
+    there."""
+
+    working: frozenset[int]
+    nodes: list[Node]
+    barriers: frozenset[int]
 
 
 def _touching_memory(nodes: Iterable[Node], everyone: frozenset[int]) -> frozenset[int]:
@@ -130,19 +204,42 @@ def _touching_memory(nodes: Iterable[Node], everyone: frozenset[int]) -> frozens
     return frozenset().union(*sets)
 
 
-def _others_share(graph: InstructionGraph, shared: Collection[int], warps: int) -> frozenset[int]:
+def _others_share(
+    graph: InstructionGraph, shared: Collection[int], warps: int, program: Program | None
+) -> frozenset[int]:
     """Single instructions of some warps that no warp executes once all take part."""
     gone: set[int] = set()
-    owed = 0.0
-    for n in graph.nodes:
-        if n.warps is None or n.index in shared:
-            continue
-        owed += len(n.warps) / warps
-        if owed < 1:
-            gone.add(n.index)
-        else:
-            owed -= 1
+    groups: dict[frozenset[int], list[Node]] = {}
+    for n in (*graph.nodes, None):
+        if n is None or n.fence:
+            for own, members in groups.items():
+                chain = _longest_chain(members, program)
+                others = [m.index for m in members if m.index not in chain]
+                share = round(len(members) * len(own) / warps)
+                gone.update(others[max(0, share - len(chain)) :])
+            groups = {}
+        elif n.warps and n.index not in shared:
+            groups.setdefault(n.warps, []).append(n)
     return frozenset(gone)
+
+
+def _longest_chain(nodes: Sequence[Node], program: Program | None) -> frozenset[int]:
+    """Of instructions each of which needs what the one before it has computed."""
+    computed: dict[str, int] = {}  # by register, which of the nodes
+    before: list[int] = []  # the last of the longest chain that each needs, or -1
+    length: list[int] = []
+    for k, n in enumerate(nodes):
+        defines, uses = node_registers(n, program)
+        needed = (computed[name] for name in uses if name in computed)
+        before.append(max(needed, key=length.__getitem__, default=-1))
+        length.append(1 + (length[before[k]] if before[k] >= 0 else 0))
+        computed.update(dict.fromkeys(defines, k))
+    chain: set[int] = set()
+    k = max(range(len(nodes)), key=length.__getitem__)
+    while k >= 0:
+        chain.add(nodes[k].index)
+        k = before[k]
+    return frozenset(chain)
 
 
 def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> InstructionGraph:

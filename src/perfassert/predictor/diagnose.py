@@ -43,7 +43,8 @@ from perfassert.quantity import round_significant
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 _WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
-_LEAST_GAIN, _MOST_BAND = 0.02, 0.05  # shares of the time
+LEAST_GAIN = 0.02
+"""Of the time. Two simulations of one launch share their errors, and their start phases."""
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 
 
@@ -60,10 +61,11 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
 
 
 def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
-    """Suggestions by what simulation says of them, the best first; none within its own error."""
-    band = gain_band(again.prediction)
+    """Suggestions by what simulation says of them, the best first; none that hardly gains."""
     resimulations = [resimulate(advice, match, again) for advice, match in advised]
-    worth = [_round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + band]
+    worth = [
+        _round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + LEAST_GAIN
+    ]
     return tuple(sorted(worth, key=lambda a: (-a.speedup, a.optimizer)))
 
 
@@ -72,7 +74,7 @@ def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | No
     if match.change is None and match.changes is None:
         return _by_formula(advice) if advice.speedup >= _WORTH else None
     hiding = advice.category == LATENCY_HIDING or match.same_work
-    worth = 1 + gain_band(again.prediction)
+    worth = 1 + LEAST_GAIN
     if hiding and again.case.limit_speedup(inf) <= worth:
         return None  # the busiest server leaves nothing to hide
     speedup = again.speedup(match, worth)
@@ -87,12 +89,6 @@ def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | No
 
 def _by_formula(advice: Advice) -> Advice:
     return replace(advice, context={**advice.context, "estimate": "formula"})
-
-
-def gain_band(prediction: Prediction) -> float:
-    """How far a gain has to lie from none. Two simulations of one launch share their errors; what
-    they do not share is how they move with the start phases, which are the same ones, though."""
-    return min(max(_LEAST_GAIN, prediction.spread), _MOST_BAND)
 
 
 def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:

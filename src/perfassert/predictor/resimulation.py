@@ -6,9 +6,8 @@ moves data, its graph is bound once, and times are compared with the one that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -18,33 +17,19 @@ from perfassert.errors import PerfAssertError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import AccessKernel, BoundKernel, Description, Kernel
-from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.roles import node_space
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.changed_accesses import coalesce
 from perfassert.predictor.changed_costs import changed_estimate
-from perfassert.predictor.changed_graph import (
-    OUTSIDE,
-    asynchronous,
-    balance_warps,
-    copies_of_loops,
-    end_alone,
-    with_nodes,
-    without,
-)
-from perfassert.predictor.memory import LOAD_STORE_UNIT
-from perfassert.predictor.model import BoundLaunch, Model, device_latency, estimate_bound_launch
+from perfassert.predictor.code_change import CodeChange
+from perfassert.predictor.model import BoundLaunch, Model, estimate_bound_launch
 from perfassert.predictor.relaunching import resizable, same_work
 from perfassert.predictor.rewritten_accesses import rewrite
-from perfassert.predictor.scheduling import IN_FLIGHT, remove, reschedule
 from perfassert.predictor.time import launch_time, least_seconds, loaded_model
-from perfassert.predictor.unrolling import unroll_factor, unroll_loops
 from perfassert.predictor.whatif import with_changes
 
 Predict = Callable[[Kernel, Launch, Device], Prediction]
 """What predicts again; handed in, as predictions hand over to their diagnosis."""
-_WORD = 4  # bytes of a register
 _FLOATING = ("fp32", "fp64", "fp16")
 
 
@@ -79,15 +64,12 @@ class Resimulation:
         if change.threads is not None:
             return self._time_of_relaunch(change.threads)
         if change.balanced:
-            alone = replace(change, balanced=False, alone=True)
-            both = [self._seconds_of_edit(change, enough)]
-            if end_alone(self.model.graph, self.model.warps) is not self.model.graph:
-                both.append(self._seconds_of_edit(alone, enough))
-            return min(both)
+            others = (Change(alone=True), Change(early=True))
+            return min(self._seconds_of_edit(c, enough) for c in (change, *others))
         return self._seconds_of_edit(change, enough)
 
     def _seconds_of_edit(self, change: Change, enough: float) -> float:
-        edit = _Edit(change, self.model, self.case)
+        edit = CodeChange(change, self.model, self.case)
         if rewritten := self._rewrite(edit):
             return float(self.predict(rewritten, *self.prediction.origin[1:]).time)
         bound_launch, launch = self._changed_launch(change, edit)
@@ -95,7 +77,7 @@ class Resimulation:
         least = least_seconds(model)
         return least if least > enough else launch_time(model).seconds
 
-    def _rewrite(self, edit: _Edit) -> AccessKernel | None:
+    def _rewrite(self, edit: CodeChange) -> AccessKernel | None:
         """A kernel by address expressions with other ones; None where they stay."""
         kernel, launch, _ = self.prediction.origin
         chosen = (edit.change.coalesced, edit.change.joined, edit.change.constant)
@@ -122,7 +104,7 @@ class Resimulation:
         after = self.predict(*with_changes(self.prediction, changes))
         return float(after.time) if same_work(self.prediction, after) else None
 
-    def _changed_launch(self, change: Change, edit: _Edit) -> tuple[BoundLaunch, Launch]:
+    def _changed_launch(self, change: Change, edit: CodeChange) -> tuple[BoundLaunch, Launch]:
         """What accesses cost and move after the change."""
         launch, described = self.prediction.origin[1], self.model.bound_launch.kernel
         accessed = described
@@ -154,7 +136,7 @@ class Resimulation:
 
 
 def _with_changed_accesses(
-    kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch
+    kernel: BoundKernel, change: Change, edit: CodeChange, launch: Launch
 ) -> BoundKernel:
     """The kernel with other accesses."""
     if change.coalesced:
@@ -203,115 +185,3 @@ def _resize_block(block: tuple[int, int, int], threads: int) -> tuple[int, int, 
         return threads, 1, 1
     sides[0] *= max(1, threads // whole)
     return sides[0], sides[1], sides[2]
-
-
-@dataclass(frozen=True)
-class _Edit:
-    """A change of the code, carried out on the graph."""
-
-    change: Change
-    model: Model
-    case: Case
-
-    @cached_property
-    def copies(self) -> Mapping[int, tuple[int, ...]]:
-        """Nodes of the unchanged graph by instruction."""
-        by_instruction: dict[int, list[int]] = {}
-        launching = self.model.launch_nodes
-        for node in self.model.graph.nodes:
-            if node.index not in launching:
-                by_instruction.setdefault(node.instruction, []).append(node.index)
-        return {n: tuple(nodes) for n, nodes in by_instruction.items()}
-
-    def touched_accesses(self, instructions: Iterable[int]) -> frozenset[int]:
-        """Numbers of their accesses."""
-        nodes = self.model.graph.nodes
-        return frozenset(
-            t for i in instructions for n in self.copies.get(i, ()) for t in nodes[n].touches
-        )
-
-    @cached_property
-    def loops(self) -> Mapping[int, Sequence[int]]:
-        """Loops of the graph by the loop of the code that they stand for."""
-        return {OUTSIDE: [OUTSIDE], **copies_of_loops(self.case.code, self.model.graph)}
-
-    def of(self, loops: Iterable[int]) -> frozenset[int]:
-        """Loops of the graph that stand for these."""
-        return frozenset(x for loop in loops for x in self.loops.get(loop, ()))
-
-    def registers(self) -> int:
-        """What was spilled, and what copies of a loop's body load, is held in registers."""
-        change, kernel, graph = self.change, self.model.bound_launch.kernel, self.model.graph
-        if change.registers is not None:
-            return change.registers
-        spilled = (kernel.spill_bytes or 0) // _WORD if change.unspilled else 0
-        loaded = 0
-        for loop in self.of(change.unrolled) if not kernel.spill_bytes else ():
-            nodes = [n for n in graph.nodes if n.loop == loop and n.produces]
-            loads = [n for n in nodes if node_space(n) == "global"]
-            loaded = max(loaded, (unroll_factor(graph, loop) - 1) * len(loads))
-        most = self.model.device.max_registers_per_thread
-        return min(kernel.registers + spilled + min(loaded, IN_FLIGHT), most)
-
-    def graph(self, graph: InstructionGraph) -> InstructionGraph:
-        """The changes of instructions and their order."""
-        change = self.change
-        if change.balanced:
-            graph = balance_warps(graph, self.model.warps)
-        if change.alone:
-            graph = end_alone(graph, self.model.warps)
-        gone = {n for i in change.removed | change.constant for n in self.copies.get(i, ())}
-        kernel = self.model.bound_launch.kernel
-        program = kernel.program if isinstance(kernel, BoundKernel) else None
-        accesses = kernel.bound if isinstance(kernel, BoundKernel) else ()
-        if change.classes:
-            graph = with_nodes(graph, self._reclassified_nodes(graph))
-        if gone and program is not None:
-            graph = remove(graph, frozenset(gone), self.model.device, program, accesses)
-        elif gone:
-            graph = without(graph, gone)
-        if change.asynchronous:
-            graph = asynchronous(graph, change.asynchronous)
-        if loops := self.of(change.unrolled):
-            graph = unroll_loops(graph, loops)
-        if loops or change.reordered:
-            graph = reschedule(graph, loops | self.of(change.reordered), self.model.device, program,
-                              accesses, bool(change.reordered))  # fmt: skip
-        return graph
-
-    def _reclassified_nodes(self, graph: InstructionGraph) -> dict[int, Node]:
-        classes = {
-            n: name for i, name in self.change.classes.items() for n in self.copies.get(i, ())
-        }
-        return {
-            n: replace(graph.nodes[n], operation=name, stall=self._stall(graph.nodes[n], name))
-            for n, name in classes.items()
-        }
-
-    def _stall(self, node: Node, operation: str) -> int:
-        """No longer than the new operation takes."""
-        return min(node.stall, max(1, round(self.model.device.operation(operation).completion)))
-
-    def costs(
-        self, graph: InstructionGraph, latencies: Mapping[str, LatencyRule]
-    ) -> InstructionGraph:
-        """Arithmetic of half the cost; accesses with half of the transactions."""
-        cheaper = {n for i in self.change.cheaper for n in self.copies.get(i, ())}
-        halved = {n for i in self.change.halved for n in self.copies.get(i, ())}
-        changed = {}
-        for node in graph.nodes:
-            if node.index not in cheaper and node.index not in halved:
-                continue
-            own = node.latency or latencies.get(node.operation)
-            rule = own or device_latency(node, self.model.device)
-            if not isinstance(rule, Latency):
-                continue
-            less = replace(rule, issue=rule.issue / 2)
-            if node.index in cheaper:
-                less = replace(less, completion=rule.completion / 2)
-            demands = tuple(
-                (server, cycles / 2 if server == LOAD_STORE_UNIT else cycles)
-                for server, cycles in node.demands
-            )
-            changed[node.index] = replace(node, latency=less, demands=demands)
-        return with_nodes(graph, changed)

@@ -21,11 +21,12 @@ class Change:
     crosses the L2 as before; ``joined``: accesses of neighbouring elements that become one;
     ``coalesced``, ``conflict_free``: accesses that touch as few sectors, or rows of banks, as
     their bytes fill. ``unrolled``: loops; ``reordered``: loops, or -1 for the code outside of
-    them, whose instructions are scheduled anew between barriers; ``asynchronous``: stores to
+    them, whose instructions an author reorders; ``scheduled``: those that the compiler schedules
+    anew, as what kept instructions apart is gone; ``asynchronous``: stores to
     shared memory that are part of the load they are given with. ``balanced``: warps share their
-    work evenly; ``alone``: the last one that works does not wait for the others. ``registers``
-    of a thread, ``shared_bytes`` and ``threads`` of a block, ``code_bytes`` that a unit goes
-    through.
+    work evenly; ``alone``: the last one that works does not wait for the others; ``early``: loads
+    of what is not written before are issued before barriers. ``registers`` of a thread,
+    ``shared_bytes`` and ``threads`` of a block, ``code_bytes`` that a unit goes through.
     """
 
     removed: frozenset[int] = frozenset()
@@ -39,9 +40,11 @@ class Change:
     conflict_free: frozenset[int] = frozenset()
     unrolled: frozenset[int] = frozenset()
     reordered: frozenset[int] = frozenset()
+    scheduled: frozenset[int] = frozenset()
     asynchronous: Mapping[int, int] = field(default_factory=dict)
     balanced: bool = False
     alone: bool = False
+    early: bool = False
     registers: int | None = None
     shared_bytes: int | None = None
     threads: int | None = None

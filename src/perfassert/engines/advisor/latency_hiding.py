@@ -132,7 +132,7 @@ class FunctionInlining:
             min(waits, case.active_in(body | case.function_bodies.get("", frozenset()))),
             change=Change(
                 removed=_returns(case.code, small) | _for_calls(case.code, small, calls) | calls,
-                reordered=frozenset(case.instruction(n).loop for n in body | calls),
+                scheduled=frozenset(case.instruction(n).loop for n in body | calls),
             ),
         )
 

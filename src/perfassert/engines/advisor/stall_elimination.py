@@ -250,11 +250,13 @@ class FastMath:
         ]  # fmt: skip
         if not blames:
             return None
+        gone = (math - _of_fast_math(case, math)) | _around_math(case, math)
+        apart = {i.loop for n in gone if (i := case.instruction(n)).operation == "branch"}
         return Match(
             "precise mathematical functions: where the accuracy allows it use the intrinsics "
             f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, blames)}",
             blames,
-            change=Change(removed=(math - _of_fast_math(case, math)) | _around_math(case, math)),
+            change=Change(removed=gone, scheduled=frozenset(apart)),
         )
 
 
@@ -269,8 +271,9 @@ class WarpBalance:
             return None
         return Match(
             "warps wait for each other at the barrier: give them equal work between barriers, "
-            "or synchronize fewer of them (__syncwarp or shuffles once one warp is left, "
-            f"cooperative groups){_at(case, blames)}",
+            "synchronize fewer of them (__syncwarp or shuffles where one warp works alone, "
+            "cooperative groups), or load before the first barrier what later phases need"
+            f"{_at(case, blames)}",
             blames,
             same_work=True,
             change=Change(balanced=True),

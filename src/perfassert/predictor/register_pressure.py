@@ -1,0 +1,45 @@
+"""Registers that the instructions of a body need in one order or another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+Operands = tuple[Sequence[str], Sequence[str]]
+"""Registers that a step defines and uses."""
+
+
+def most_alive(steps: Sequence[Operands], order: Sequence[int]) -> int:
+    """Values that are alive at once at most; ``steps`` in the order that says who uses whose
+    result, ``order`` the one in which they are issued.
+
+    What is not used again here is taken to be needed later, and what is not defined here to be
+    there from the start; what no step touches does not count.
+
+    >>> steps = [(["R0"], []), (["R1"], ["R0"]), (["R2"], []), (["R3"], ["R2", "R1"])]
+    >>> most_alive(steps, [0, 1, 2, 3]), most_alive(steps, [2, 0, 1, 3])
+    (2, 3)
+    """
+    place = {k: at for at, k in enumerate(order)}
+    current: dict[str, int] = {}  # register → the value in it
+    lives: list[list[int]] = []  # by value: from, until
+    for k, (defines, uses) in enumerate(steps):
+        for name in filter(_counts, uses):
+            if name not in current:
+                current[name] = len(lives)
+                lives.append([0, 0])
+            life = lives[current[name]]
+            life[1] = max(life[1], place[k])
+        for name in filter(_counts, defines):
+            current[name] = len(lives)
+            lives.append([place[k], -1])
+    changes = [0] * (len(order) + 1)
+    for first, last in lives:
+        changes[first] += 1
+        changes[last if last >= 0 else len(order)] -= 1
+    return max(accumulate(changes), default=0)
+
+
+def _counts(name: str) -> bool:
+    """Predicates and uniform registers are others'."""
+    return not name.startswith(("P", "U"))
