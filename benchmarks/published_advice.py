@@ -26,12 +26,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tomllib
 from advice_pairs import best_constant, gap, kendall
 from published_inputs import INPUTS
 
 import perfassert as pa
 from perfassert.report.tables import table
+from perfassert.toml.tables import loads
 
 SUITE = Path(__file__).with_suffix(".toml")
 _RECORDED_ON = "a100"  # the oldest device that current compilers know
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--show", action="store_true")
     args = parser.parse_args()
-    suite = tomllib.loads(SUITE.read_text())
+    suite = loads(SUITE.read_text())
     if unknown := set(args.programs) - set(suite["programs"]):
         sys.exit(f"no such programs: {', '.join(sorted(unknown))}")
     copies = Copies(args.sources.resolve(), args.work.resolve())
