@@ -191,6 +191,22 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
     made = _laid_out(access, planes or {constant: 0}, room, LAUNCH).address
     return made.constant, dict(made.terms)
 
+    def test_what_depends_on_each_other_is_not_divided(self):
+        """Of two chains of three instructions one is left for each of the two halves."""
+        g = pa.InstructionGraph.builder()
+        with g.only(warps=[0]):
+            for _ in range(2):
+                g.op("fp32", g.op("fp32", g.op("shared_load")))
+        assert dynamic(balance_warps(g.build(), 4, None)) == 3
+
+    def test_loops_that_hand_values_on_stay(self):
+        g = pa.InstructionGraph.builder()
+        with g.loop(trips=8), g.only(warps=[0]):
+            g.op("shared_store", g.op("shared_load"))
+        graph = balance_warps(g.build(), 4, None)
+        assert graph.trips(0) == 8
+        assert {n.warps for n in graph.nodes} == {frozenset({0})}
+
 
 class TestLastWarp:
     """Of a block of four warps; numbers of the nodes that are left, and of whose."""
@@ -221,6 +237,26 @@ class TestLastWarp:
         assert sum(n.fence for n in kept) == barriers
         assert [n.warps for n in kept if not n.fence] == [frozenset(s) for s in sets]
         assert (left is graph) == (barriers == len(sets))
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_a_loop_of_one_warp_waits_once(self, first):
+        """Before the first iteration or after the last one."""
+        g = pa.InstructionGraph.builder()
+        g.op("shared_store")
+        with g.loop(trips=8):
+            if first:
+                g.barrier()
+            with g.only(warps=[0]):
+                g.op("shared_load")
+            if not first:
+                g.barrier()
+        g.op("shared_load")
+        left = work_alone(g.build(), 4)
+        kinds = [item.kind for item in left.body]
+        place = 1 if first else 2
+        assert left.nodes[left.body[place].number].fence
+        assert kinds[3 - place] is ItemKind.LOOP
+        assert [left.nodes[i.number].fence for i in left.loops[0].body] == [False]
 
     def test_the_others_are_done(self):
         g = pa.InstructionGraph.builder()

@@ -141,7 +141,7 @@ def work_alone(graph: InstructionGraph, warps: int) -> InstructionGraph:
 
 def _wait_once(graph: InstructionGraph, loop: Loop) -> InstructionGraph:
     """A loop that waits before or after all that it touches waits once, before or behind it."""
-    body = [n for n in inside(graph, loop.body) if n.fence or n.touches]
+    body = [n for n in inside(graph, loop.body) if n.fence or _touches_memory(n)]
     fences = [n for n in body if n.fence]
     if len(fences) != 1 or fences[0].loop != loop.index or fences[0] not in (body[0], body[-1]):
         return graph
@@ -200,8 +200,11 @@ class _Phase(NamedTuple):
 
 def _touching_memory(nodes: Iterable[Node], everyone: frozenset[int]) -> frozenset[int]:
     """Warps that do; for those that it is masked for, an access has another class."""
-    sets = (n.warps or everyone for n in nodes if n.touches or space_of(n.operation))
-    return frozenset().union(*sets)
+    return frozenset().union(*(n.warps or everyone for n in nodes if _touches_memory(n)))
+
+
+def _touches_memory(node: Node) -> bool:
+    return bool(node.touches) or space_of(node.operation) is not None
 
 
 def _others_share(
