@@ -4,7 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.baseline.compare import Verdict, compare, differences, failure_text, foreign
-from perfassert.baseline.components import components
+from perfassert.baseline.components import Change, components
 from perfassert.baseline.entry import BaselineKey, entry_of
 from perfassert.baseline.tolerance import GROUPS, Margin, members, parse, tolerances
 from perfassert.expect.metrics import METRICS
@@ -147,14 +147,17 @@ def test_the_message_of_a_regression():
     new = entry(loads=["a[x]", "c[x]"])
     wanted, _ = tolerances("2 %", {"dram_load": "1 %", "dram_store": "1 %"})
     found = compare(KEY, OLD, new, wanted)
-    headline, table, line, step = failure_text(found, "", "pytest --perf-update x").split("\n\n")
+    parts = failure_text(found, "the cause", "pytest --perf-update x").split("\n\n")
+    headline, why, table, differing, step = parts
+    assert why == "the cause"
     assert headline.startswith("time is ")
     assert "; dram_load is 16.78 MB, +100.0 % to the baseline 8.389 MB (allowed: 1 %) (" in headline
     assert [row.split()[0] for row in table.splitlines()[2:]] == [
         "time", "dram_load", "dram_store",
     ]  # fmt: skip
-    assert "\n" not in line
-    assert line.startswith("what differs (the kernel has changed): ")
+    assert differing.splitlines()[0] == "what differs (the kernel has changed):"
+    assert differing.splitlines()[1].split() == "component baseline predicted difference".split()
+    assert "dram_load of c: compulsory  0 B         8.389 MB" in differing
     assert step == "pytest --perf-update x"
 
 
@@ -162,7 +165,7 @@ def test_the_message_of_an_improvement():
     larger = entry(loads=["a[x]", "c[x]"])
     wanted, _ = tolerances("2 %", {"dram_load": "+1 % -10 %"})
     comparison = compare(KEY, larger, OLD, wanted)
-    headline, table, _, why, _ = failure_text(comparison, "why", "accept it").split("\n\n")
+    headline, why, table, *_ = failure_text(comparison, "why", "accept it").split("\n\n")
     assert (
         "; dram_load is 8.389 MB, 50.0 % better than the baseline 16.78 MB (allowed: +1" in headline
     )
@@ -170,13 +173,20 @@ def test_the_message_of_an_improvement():
     assert why == "why"
 
 
-def test_the_line_of_differences_is_short():
+def test_the_table_of_differences_is_short():
     new = entry(loads=["a[x]", "c[x]", "a[x+1]"], registers=80, block=96, flops=100)
-    line = differences(compare(KEY, OLD, new, tolerances("2 %", {})[0]))
-    assert line.count(";") == 8
-    assert line.endswith("more")
-    same = differences(compare(KEY, OLD, OLD, tolerances("2 %", {})[0]))
+    tolerance = tolerances("2 %", {})[0]
+    *_, table, _ = failure_text(compare(KEY, OLD, new, tolerance), "", "").split("\n\n")
+    _title, _header, _rule, *rows, more = table.splitlines()
+    assert len(rows) == 8
+    assert more == f"… and {len(differences(OLD, new)) - 8} more"
+    same = failure_text(compare(KEY, OLD, OLD, tolerance), "", "").split("\n\n")[-2]
     assert same == "what differs (the kernel is the same): no component"
+
+
+def test_counts_have_prefixes():
+    assert Change(("l1_wavefronts",), 1572864, 50320128).values == ("1.573 M", "50.32 M")
+    assert Change(("registers",), 63, 67).values == ("63", "67")
 
 
 def test_other_models_and_device_files():

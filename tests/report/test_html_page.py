@@ -126,7 +126,7 @@ def test_a_row_has_its_own_baseline(predicted, tmp_path):
 def test_markdown_fits_into_a_comment(predicted):
     text = markdown(many(predicted, PREDICTIONS))
     assert len(text) <= LIMIT
-    assert "more, which do not fit" in text
+    assert "\n… and " in text
     assert "````" not in text
     assert len(markdown(many(predicted, 3))) < 20_000
 

@@ -158,7 +158,7 @@ def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> 
 
 
 def failure_text(comparison: BaselineComparison, why: str, next_step: str) -> str:
-    """Headline, table, what differs, why, and what to do next.
+    """Headline, why, the compared metrics, what differs, and what to do next.
 
     The headline has the regressions; without any, the improvements that have to be accepted.
     """
@@ -172,9 +172,9 @@ def failure_text(comparison: BaselineComparison, why: str, next_step: str) -> st
     return "\n\n".join(
         [
             f"{headline} ({new['kernel']} on {comparison.key.device}, block {block})",
-            str(table(header, [row.cells() for row in comparison.rows])),
-            differences(comparison),
             *([why] if why else []),
+            str(table(header, [row.cells() for row in comparison.rows])),
+            _differences_text(comparison),
             next_step,
         ]
     )
@@ -193,21 +193,29 @@ def _headline(row: MetricRow) -> str:
     return f"{row.metric} is {after}, {difference} to the baseline {before} (allowed: {tolerance})"
 
 
-def differences(comparison: BaselineComparison) -> str:
-    """One line: the components that differ, and whether the kernel does."""
-    listed = [c for c in comparison.components if not _slight(c, comparison)]
-    listed.sort(key=lambda c: c.path[0] == "bounds")  # times follow from the others
-    more = f"; and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
-    written = "; ".join(str(c) for c in listed[:_LISTED]) or "no component"
+def _differences_text(comparison: BaselineComparison) -> str:
+    """The components that differ as a table, and whether the kernel does."""
     unchanged = comparison.old["kernel_digest"] == comparison.new["kernel_digest"]
-    kernel = "the kernel is the same" if unchanged else "the kernel has changed"
-    return f"what differs ({kernel}): {written}{more}"
+    title = f"what differs ({'the kernel is the same' if unchanged else 'the kernel has changed'})"
+    changes = differences(comparison.old, comparison.new)
+    if not changes:
+        return f"{title}: no component"
+    rows = [(c.name, *c.values, c.share_text) for c in changes[:_LISTED]]
+    more = f"\n… and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
+    header = ("component", "baseline", "predicted", "difference")
+    return f"{title}:\n{table(header, rows)}{more}"
 
 
-def _slight(c: Change, comparison: BaselineComparison) -> bool:
+def differences(old: Entry, new: Entry) -> tuple[Change, ...]:
+    """The components that differ visibly; times last, as they follow from the others."""
+    listed = [c for c in components(old, new) if not _is_slight(c, new)]
+    return tuple(sorted(listed, key=lambda c: c.path[0] == "bounds"))
+
+
+def _is_slight(c: Change, new: Entry) -> bool:
     """Whether it would be shown as no change, or is next to nothing of its volume."""
     if isinstance(c.before, (int, float)) and isinstance(c.after, (int, float)):
         size = abs(c.after - c.before)
-        whole = comparison.new.get(c.path[2], 0) if c.path[0] == "fields" else c.before
+        whole = new.get(c.path[2], 0) if c.path[0] == "fields" else c.before
         return size <= _SLIGHT * abs(float(whole))
     return False

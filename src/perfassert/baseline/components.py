@@ -14,6 +14,8 @@ _EQUAL = 1e-9  # numbers that leave the model have ten digits
 _DERIVED = {"cycles", "roofline_time", "roofline_limiter", "dram_volume", "l2_volume", "updates",
             "speed_of_light", "headroom"}  # fmt: skip
 """What follows from other components, and so explains nothing."""
+_COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_LARGE = 1e5  # a count below is shown with all its digits
 _LAST = {"time"}  # the effect, not a component
 _IDENTITY = {"kernel", "model_version", "device_digest", "kernel_digest"}
 
@@ -109,7 +111,7 @@ def _name(path: Path) -> str:
 
 
 def format_field(path: Path, value: Value) -> str:
-    """A value as people read it: ``12.15 us``, ``75.0 %``, ``16×2×8``."""
+    """A value as people read it: ``12.15 us``, ``75.0 %``, ``16×2×8``, ``1.573 M``."""
     if value is None:
         return "none"
     if isinstance(value, tuple):
@@ -117,4 +119,14 @@ def format_field(path: Path, value: Value) -> str:
     if isinstance(value, str):
         return value
     unit = unit_of(path)
-    return percent(value, signed=False) if unit == "%" else format_quantity(float(value), unit)
+    if unit == "%":
+        return percent(value, signed=False)
+    return format_quantity(float(value), unit) if unit else _format_count(float(value))
+
+
+def _format_count(value: float) -> str:
+    """``67``, ``1.573 M``."""
+    if abs(value) < _LARGE:
+        return format_quantity(value, "")
+    scale, prefix = next(pair for pair in _COUNTS if abs(value) >= pair[0])
+    return f"{value / scale:.4g} {prefix}"

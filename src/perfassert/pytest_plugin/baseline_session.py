@@ -62,8 +62,9 @@ class Record:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:
-        """From the plain data of a report."""
-        return cls(**{**data, "file": Path(data["file"]), "key": BaselineKey(*data["key"])})
+        """From the plain data of a test; ``beside`` is for the reports alone."""
+        own = {name: value for name, value in data.items() if name != "beside"}
+        return cls(**{**own, "file": Path(data["file"]), "key": BaselineKey(*data["key"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,11 @@ def evidence(
         ],
         "rankings": perf.rankings,
         "baselines": [
-            {"name": r["key"][1], **{key: r[key] for key in ("status", "moved", "label")}}
+            {
+                "name": r["key"][1],
+                **{key: r[key] for key in ("status", "moved", "label")},
+                **r.get("beside", {}),
+            }
             for r in perf.baselines.records
         ],
     }

@@ -14,11 +14,13 @@ from perfassert.baseline.compare import (
     BaselineComparison,
     Verdict,
     compare,
+    differences,
     failure_text,
     foreign,
     other_kernel,
 )
-from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry, entry_of
+from perfassert.baseline.components import Value
+from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry, entry_of, unit_of
 from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.baseline.why import explain_rise
@@ -28,6 +30,8 @@ from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
 from perfassert.report.trust import confidence
 
+BASE = ("time", "updates", "bounds", "dram_load", "dram_store", "l2_load", "l2_store")
+"""Figures of a baseline that reports draw behind those of the prediction."""
 Files = dict[Path, "dict[BaselineKey, Entry] | BaselineError"]
 
 
@@ -86,10 +90,10 @@ class TestBaselines:
             raise BaselineError(f"{error}; {self._accept('--perf-update')}") from None
         regressed, improved = comparison.of(Verdict.REGRESSED), comparison.of(Verdict.IMPROVED)
         status = "regressed" if regressed else "improved" if improved else "compared"
-        self._note(key, status, old, new, regressed or improved)
+        why = explain_rise(old, new, p) if regressed else ""
+        self._note(key, status, old, new, regressed or improved, why)
         accept = f"accept it: {self._command('--perf-update')}"
         if regressed:
-            why = explain_rise(old, new, p)
             raise ExpectationFailed(failure_text(comparison, why, f"if this is intended, {accept}"))
         if improved and self._mode.ratchet:
             why = confidence(p) if self._guessed else ""
@@ -181,11 +185,14 @@ class TestBaselines:
         old: Entry | None,
         new: Entry,
         moved: tuple[object, ...] = (),
+        cause: str = "",
     ) -> None:
-        """``moved``: what the terminal is to say about it."""
+        """``moved``: what the terminal is to say about it; ``cause``: why it has regressed."""
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
         record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
         record["guessed"] = self._guessed
+        if old is not None and old != new:
+            record["beside"] = {"cause": cause, **_beside(old, new)}
         if self._mode.writes or self._mode.diff:
             record |= {"old": old, "new": new}
         self.records.append(record)
@@ -199,6 +206,21 @@ class TestBaselines:
         test = f"{module}::{_chain(self._node)}"
         devices = config.getoption("--perf-device") and ["--perf-device", self._device]
         return shlex.join(["pytest", option, *self._mode.words, *(devices or ()), test])
+
+
+def _beside(old: Entry, new: Entry) -> dict[str, Any]:
+    """What reports show of a baseline beside the prediction: its figures, and what differs."""
+    changes = [
+        {"component": c.name, "unit": unit_of(c.path), "baseline": _plain(c.before),
+         "predicted": _plain(c.after)}
+        for c in differences(old, new)
+    ]  # fmt: skip
+    return {"base": {key: old[key] for key in BASE if key in old}, "differences": changes}
+
+
+def _plain(value: Value) -> Value:
+    """An extent as text."""
+    return "×".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def relative(path: Path, folder: Path) -> str:

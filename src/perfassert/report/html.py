@@ -15,6 +15,7 @@ from typing import Any
 from perfassert.errors import printable
 from perfassert.report.document import Document, summary
 from perfassert.report.page import page
+from perfassert.report.reason import reason
 from perfassert.system.confined import may_be_shown, read_text
 
 _AROUND = 2  # lines shown before and after one that costs something
@@ -48,12 +49,17 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
     shared, names = _Shared(), _names(report["tests"])
     tests, rows, rankings = [], [], []
     for number, test in enumerate(report["tests"]):
-        kept = ("nodeid", "file", "line", "device", "outcome", "message", "baselines")
+        baselines = {b["label"]: _short(b) for b in test["baselines"] if b.get("label")}
+        labels = {p["label"] for p in test["predictions"]}
+        alone = [b for b in test["baselines"] if b.get("label") not in labels]
+        kept = ("nodeid", "file", "line", "device", "outcome", "message")
         tests.append({key: test[key] for key in kept if test[key]})
-        baselines = {b["label"]: b for b in test["baselines"] if b.get("label")}
+        tests[-1].update({"baselines": alone} if alone else {})
         for p in test["predictions"]:
             baseline = {"baseline": baselines[p["label"]]} if p["label"] in baselines else {}
-            rows.append({"test": number, **_row(_with_file_names(p, names), shared), **baseline})
+            shown = _with_file_names(p, names)
+            why = {"reason": _short(text)} if (text := reason(test, shown)) else {}
+            rows.append({"test": number, **_row(shown, shared), **baseline, **why})
         rankings += [{"test": number, **_short(r)} for r in test["rankings"]]
     return {
         "summary": summary(report),
@@ -86,6 +92,7 @@ def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def _mentioned_files(p: Mapping[str, Any]) -> Iterator[str]:
     yield from p["sources"]
+    yield from (finding["file"] for finding in p.get("findings", ()))
     yield from (wait[key] for wait in p.get("waits", ()) for key in _WAITING)
     for key in _ASSUMED:
         yield from (a["span"][0] for a in p[key] if a["span"])
@@ -101,7 +108,8 @@ def _with_file_names(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[
     assumed = {key: [assumption(a) for a in p[key]] for key in _ASSUMED}
     waits = [{**w, **{key: names[w[key]] for key in _WAITING}} for w in p.get("waits", ())]
     sources = {names[f]: lines for f, lines in p["sources"].items()}
-    return {**p, **assumed, "sources": sources, "waits": waits}
+    findings = [{**f, "file": names[f["file"]]} for f in p.get("findings", ())]
+    return {**p, **assumed, "sources": sources, "findings": findings, "waits": waits}
 
 
 _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofline_time",
@@ -119,6 +127,7 @@ _SHARED = (
     "advice",
     "timeline",
     "waits",
+    "findings",
 )
 
 
@@ -130,6 +139,8 @@ def page_row(p: Mapping[str, Any]) -> dict[str, Any]:
     """What pages draw of a prediction, given as plain data with ``label`` and ``note``."""
     row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
     row["volumes"] = _volumes(p["volumes"])
+    if band := p.get("error_bands", {}).get("time"):
+        row["error"] = _short({key: band.get(key) for key in ("error", "band", "above", "below")})
     values = {**p, "advice": [_advice(a) for a in p.get("advice") or ()]}
     row.update({k: _short(values[k]) for k in _SHARED if k not in row and values.get(k)})
     return row

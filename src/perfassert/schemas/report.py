@@ -59,15 +59,28 @@ def _test() -> Schema:
         "best_is_faster": either(NUMBER, _NULL),
     }  # fmt: skip
     ranking = {"label": TEXT, "confidence": NUMBER, "candidates": list_of(_whole(ranked))}
-    baseline = {"name": TEXT, "status": TEXT, "moved": TEXT, "label": TEXT}
     return _whole(
         {
             "nodeid": TEXT, "file": TEXT, "line": either(WHOLE, _NULL), "device": TEXT,
             "outcome": one_of(_OUTCOMES), "message": either(TEXT, _NULL),
             "predictions": list_of(at("prediction")), "rankings": list_of(_whole(ranking)),
-            "baselines": list_of(_whole(baseline, ("label",))),
+            "baselines": list_of(_baseline()),
         }
     )  # fmt: skip
+
+
+def _baseline() -> Schema:
+    """``base`` and ``differences``: of a baseline that is not what is predicted now."""
+    value = either(NUMBER, TEXT, _NULL)
+    difference = {"component": TEXT, "unit": TEXT, "baseline": value, "predicted": value}
+    figures = {"time": NUMBER, "updates": WHOLE, "bounds": table_of(NUMBER)}
+    volumes = dict.fromkeys(("dram_load", "dram_store", "l2_load", "l2_store"), NUMBER)
+    own = {
+        "name": TEXT, "status": TEXT, "moved": TEXT, "label": TEXT, "cause": TEXT,
+        "base": _whole({**figures, **volumes}, tuple(volumes)),
+        "differences": list_of(_whole(difference)),
+    }  # fmt: skip
+    return _whole(own, ("label", "cause", "base", "differences"))
 
 
 def _prediction() -> Schema:

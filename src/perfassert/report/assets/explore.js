@@ -115,7 +115,7 @@ function show(row, about) {
   byId("answer").replaceChildren(...[
     bounds(row), layers(row), roofline(row),
     ...Object.entries(row.volumes).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
-    row.assumptions && section("Assumptions", el("ul", {}, row.assumptions.map((a) => el("li", {}, a.span ? `${a.text} (${a.span[0]}:${a.span[1]})` : a.text)))),
+    row.assumptions && section("Assumptions", assumptions(row.assumptions)),
   ].filter(Boolean));
   byId("test").textContent = row.test;
   byId("keep").hidden = false;

@@ -19,16 +19,19 @@ const svg = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
 /* What is wider than its place scrolls, and can be reached by keyboard. */
-const reach = new ResizeObserver((seen) => seen.forEach(({ target: { scrollWidth, clientWidth }, target }) =>
-  (scrollWidth > clientWidth ? target.setAttribute("tabindex", "0") : target.removeAttribute("tabindex"))));
+const reach = new ResizeObserver((seen) => seen.forEach(({ target: { scrollWidth, clientWidth, scrollHeight, clientHeight }, target }) =>
+  (scrollWidth > clientWidth || scrollHeight > clientHeight ? target.setAttribute("tabindex", "0") : target.removeAttribute("tabindex"))));
 const scrolls = (node) => (reach.observe(node), node);
 const section = (title, ...body) => scrolls(el("section", {}, el("h3", {}, title), ...body));
+
+const MOST_SIDE_BY_SIDE = 3; // columns on a narrow screen; the cells of more stand below each other
 
 /* A column that is empty in every row is left out. */
 function table(header, rows, numbers, attributes) {
   const kept = header.map((_, i) => i).filter((i) => !i || rows.some((row) => row[i] !== "" && row[i] !== undefined));
-  const cells = (tag, row) => kept.map((i) => el(row[i] === "" ? "td" : tag, { class: numbers.includes(i) ? "number" : null }, row[i]));
-  return el("table", { class: "small", ...attributes },
+  const cells = (tag, row) => kept.map((i) => el(row[i] === "" ? "td" : tag,
+    { class: numbers.includes(i) ? "number" : null, "data-name": tag === "td" && i ? header[i] : null }, row[i]));
+  return el("table", { class: kept.length > MOST_SIDE_BY_SIDE ? "small stack" : "small", ...attributes },
     el("thead", {}, el("tr", {}, cells("th", header))),
     el("tbody", {}, rows.map((row) => el("tr", {}, cells("td", row)))));
 }
@@ -45,7 +48,8 @@ function quantity(value, unit) {
   if (unit === "%") return percent(value);
   if (!value) return `0 ${unit}`.trim();
   const rounded = Math.abs(Number(value.toPrecision(4)));
-  const [scale, shown] = SCALES[unit].find(([s]) => rounded >= s) || SCALES[unit].at(-1);
+  const scales = SCALES[unit] || [[1, unit]];
+  const [scale, shown] = scales.find(([s]) => rounded >= s) || scales.at(-1);
   return `${Number((value / scale).toPrecision(4))} ${shown}`.trim();
 }
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
