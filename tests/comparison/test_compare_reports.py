@@ -238,8 +238,9 @@ def test_a_comment_fits(files, double, single, capsys):
     text = capsys.readouterr().out
     assert len(text) <= LIMIT
     assert "400 slower, 400 faster" in text
-    assert "more, which do not fit" in text
-    assert text.count("<details>") == text.count("</details>") > 10
+    assert "\n… and 770 more\n" in text
+    assert "\n… and 380 more, whose causes are not shown\n" in text
+    assert text.count("<details>") == text.count("</details>") == 20
     rows = [line for line in text.splitlines() if line.startswith("| 🔴")]
     assert rows
     assert all(row.count("|") == 8 for row in rows)
@@ -293,6 +294,39 @@ def test_the_line_of_a_test_is_a_number(files, double, single, capsys, monkeypat
     main([*arguments, "--github"])
     captured = capsys.readouterr()
     assert "\n::error::" not in captured.out + captured.err
+
+
+def test_a_comment_is_the_verdict_the_changed_and_their_causes(files, double, single, capsys):
+    base = [a_test(f"test_{name}", single) for name in "abc"]
+    head = [a_test("test_a", double), a_test("test_b", single), a_test("test_c", single)]
+    link = "https://example.org/report.html"
+    assert main([*files(base, head), "--markdown", "--link", link]) == 1
+    verdict, table, linked, cause = capsys.readouterr().out.split("\n\n")[:4]
+    assert verdict == "## 🔴 Predicted performance: 1 slower, 2 same (tolerance 2 %)"
+    assert len(table.splitlines()) == 3
+    assert linked == f"[The whole report]({link})"
+    assert cause.startswith("<details><summary><code>test&#95;a: copy</code>: time +") or (
+        cause.startswith("<details><summary><code>test_a: copy</code>: time +")
+    )
+    assert "(<code>tests/test_a.py" in cause.replace("&#58;", ":").replace("&#95;", "_")
+
+
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "https://a b", "https://a)[x](y"])
+def test_a_link_is_an_address(files, double, capsys, link):
+    arguments = files([a_test("test_a", double)], [a_test("test_a", double)])
+    assert main([*arguments, "--markdown", "--link", link]) == 2
+    assert "is not an address" in capsys.readouterr().err
+
+
+def test_a_comment_links_the_run(files, double, capsys, monkeypatch, tmp_path):
+    run = {"SERVER_URL": "https://github.com", "REPOSITORY": "a/b", "RUN_ID": "7"}
+    for name, value in run.items():
+        monkeypatch.setenv(f"GITHUB_{name}", value)
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    arguments = files([a_test("test_a", double)], [a_test("test_a", double)])
+    assert main([*arguments, "--github"]) == 0
+    assert "](https://github.com/a/b/actions/runs/7)" in summary.read_text("utf-8")
 
 
 def test_a_comment_on_nothing_that_fails_has_no_tick(files, capsys):

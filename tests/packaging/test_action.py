@@ -248,6 +248,9 @@ def test_pull_requests_of_a_repository(origin, tmp_path):
     code, printed, _ = runner.run(work, base="no-such-revision", arch="sm_80")
     assert code != 0  # an empty revision was once taken for the folder: all the same
     assert "no-such-revision" in printed
+    _, failed = runner.told()
+    assert (failed["url"], "✅" in failed["body"]) == (own["url"], False)
+    assert "## ❌ GPU kernels: nothing was compared" in failed["body"]
 
 
 def test_a_token_that_the_checkout_left_is_an_error(origin, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.forms import add_forms
+from perfassert.cli.forms import add_forms, link_of
 from perfassert.cli.terminal import raw, say
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     comparison = compare(read(options.base), read(options.head), time_tolerance(options.tolerance))
     status, reason = _status(comparison, options)
-    markdown = text.markdown(comparison, failed=status != OK)
+    markdown = text.markdown(comparison, failed=status != OK, link=link_of(options))
     if options.json:
         print(json.dumps(text.to_dict(comparison)))
     elif options.markdown:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.forms import add_forms
+from perfassert.cli.forms import add_forms, link_of
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress, raw, say
 from perfassert.errors import KernelSourceError, LaunchError
@@ -255,7 +255,8 @@ def _print(
         from perfassert.comparison import launched_text
 
         show, compared = launched_text, (code_diff, times)
-    comment = show.markdown(*compared, failed) if options.markdown or options.github else ""
+    wanted = options.markdown or options.github
+    comment = show.markdown(*compared, failed, link=link_of(options)) if wanted else ""
     if affected is not None and comment:
         comment = f"{comment}\n\n{affected.markdown()}"
     if options.json:

@@ -33,6 +33,13 @@ def tell(lines: Iterable[str], summary: str, stream: TextIO) -> None:
         raise ReportError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def run_page() -> str:
+    """The address of the workflow's run, which has the artifacts; ``""`` where there is none."""
+    names = ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    server, repository, run = (os.environ.get(f"GITHUB_{name}", "") for name in names)
+    return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else ""
+
+
 def annotation(title: str, message: str, file: str = "", line: int = 0) -> str:
     """A warning, at a line of a file where they are known."""
     place = f"file={_property(file)}," if file else ""

@@ -13,13 +13,15 @@ from perfassert.comparison.kernel_pairs import By
 from perfassert.comparison.limits import CODE_UNITS
 from perfassert.comparison.status import MARKS, Status
 from perfassert.quantity import format_quantity
-from perfassert.report.markdown_parts import LIMIT, Capped, code, heading, words
+from perfassert.report.markdown_parts import LIMIT, Capped, code, heading, report_link, words
 from perfassert.report.tables import percent
 
 _HEADER = ("", "kernel", "file", "arch", "what")
 _WIDTH = 100
 _FAILING = "🔴"
 _LOST = (Status.BROKEN, Status.GONE)
+_ROWS = 40  # kernels in the table of a comment
+_LONGEST = 500  # characters of a compiler's message there
 _SHOWN = 10  # annotations that GitHub shows of one step
 
 _UNSEEN = "other instructions, but the same numbers; what they cost, --launches says"
@@ -117,21 +119,22 @@ def _format_value(change: Change, value: Value) -> str:
     return f"{value:.0f} {unit}".rstrip() if unit == "B" else format_quantity(value, unit)
 
 
-def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT) -> str:
-    """A comment for a pull request."""
+def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT, link: str = "") -> str:
+    """A comment for a pull request: the verdict, and a row for each kernel that has changed."""
     out = Capped(limit)
     mark = _mark(code_diff.kernels[0]) if code_diff.kernels else MARKS[Status.SAME]
-    out.add(heading(mark, "Code of GPU kernels, head against base", failed))
-    out.add(words(headline(code_diff)))
+    out.add(heading(mark, f"GPU kernels, {words(headline(code_diff))}", failed))
     rows = [
         (f"{_mark(k)} {k.status.value}", code(k.name), words(k.shown_file),
          words(k.pair.known.arch), words(what(k)))
         for k in _differing_kernels(code_diff)
     ]  # fmt: skip
-    left_out = out.add_table(_HEADER, rows, share=1.0)
-    for file, reason in _files(code_diff):
-        out.add(f"{code(file)} is broken: {words(reason)}")
-    return out.text(left_out)
+    for file, reason in _files(code_diff)[:_ROWS]:
+        out.add(f"{code(file)} is broken: {words(reason)[:_LONGEST]}")
+    out.add_table(_HEADER, rows[:_ROWS], share=1.0, total=len(rows))
+    if link:
+        out.add(report_link(link))
+    return out.text()
 
 
 def to_dict(code_diff: CodeDiff) -> dict[str, Any]:

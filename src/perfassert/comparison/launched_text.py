@@ -26,13 +26,14 @@ def _statements(times: LaunchComparison) -> tuple[str, ...]:
     return (*times.failures, *times.changed, *times.unknown)
 
 
-def markdown(code: CodeDiff, times: LaunchComparison, failed: bool) -> str:
+def markdown(code: CodeDiff, times: LaunchComparison, failed: bool, link: str = "") -> str:
     """A comment for a pull request; each part takes its share."""
     statements = _statements(times)
     bullets = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in statements[:_LISTED])
-    room = (LIMIT - len(bullets) - 4) // 2
+    room = (LIMIT - len(bullets) - 40) // 2
     launches = times_text.markdown(times.comparison, failed, room)
-    return f"{launches}{bullets}\n\n{kernel_text.markdown(code, failed, room)}"
+    more = f"\n- … and {len(statements) - _LISTED} more" if len(statements) > _LISTED else ""
+    return f"{launches}{bullets}{more}\n\n{kernel_text.markdown(code, failed, room, link)}"
 
 
 def to_dict(code: CodeDiff, times: LaunchComparison) -> dict[str, Any]:

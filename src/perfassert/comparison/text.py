@@ -10,12 +10,21 @@ from perfassert.comparison.compare import Item, ReportComparison
 from perfassert.comparison.github import annotation
 from perfassert.comparison.line_changes import LineChange
 from perfassert.comparison.status import MARKS, Status
-from perfassert.report.markdown_parts import LIMIT, Capped, code, details, heading, words
+from perfassert.report.markdown_parts import (
+    LIMIT,
+    Capped,
+    code,
+    details,
+    heading,
+    report_link,
+    words,
+)
 from perfassert.report.markdown_parts import table as markdown_table
 from perfassert.report.sources import COSTS
 from perfassert.report.tables import Table, Text, join, percent, table
 
 _QUIET = (Status.SAME, Status.WITHIN)
+_WORSE = (Status.SLOWER, Status.BROKEN, Status.GONE, Status.INCOMPARABLE)
 _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
 _LINES = ("line", *COSTS)
@@ -24,7 +33,10 @@ _BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l
 _OF_NEW = ("time", "registers", "spill_bytes")
 """What is told of predictions that there is nothing to compare with."""
 _EXPLAINED = 20  # predictions whose components are printed
+_SLIGHT = 5e-4  # a change that would be shown as 0.0 %
+_ROWS = 30  # predictions in the table of a comment
 _LISTED = 40  # components of one prediction in a comment
+_LONGEST = 300  # characters of a cause in the line that unfolds
 _LINED = 8  # lines of one prediction
 _ANNOTATED = 10  # warnings that GitHub shows of one step
 
@@ -58,25 +70,24 @@ def text(comparison: ReportComparison) -> Text:
     return join(parts)
 
 
-def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT) -> str:
-    """A comment: summary, table, and per kernel the components, folded away."""
+def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, link: str = "") -> str:
+    """A comment: the verdict, a row for each prediction that moved, and the causes of those that
+    are worse, with what differs folded away; ``link``: the address of the report."""
     out = Capped(limit)
-    worst = next(iter(comparison.counts), Status.SAME)
-    mark = MARKS[worst]
-    out.add(heading(mark, "Predicted performance, head against base", failed))
-    out.add(words(headline(comparison)))
+    mark = MARKS[next(iter(comparison.counts), Status.SAME)]
+    out.add(heading(mark, f"Predicted performance: {words(headline(comparison))}", failed))
     if beside := tuple(_beside(comparison))[:_EXPLAINED]:
         out.add("\n".join(("As fast as before, but:\n", *(f"- {words(line)}" for line in beside))))
     moved = [item for item in comparison.items if item.status not in _QUIET]
     rows = [_markdown_cells(item) for item in moved]
-    left_out = out.add_table(_HEADER, rows, share=0.5, right=(4, 5, 6))
+    out.add_table(_HEADER, rows[:_ROWS], share=0.5, right=(4, 5, 6), total=len(rows))
     if new := tuple(_new(comparison))[:_EXPLAINED]:
         out.add("\n".join(("New, compared with nothing:\n", *(f"- {words(x)}" for x in new))))
-    folded = [part for item in moved if (part := _details(item))]
-    for number, part in enumerate(folded):
-        if not out.add(part):
-            return out.text(max(left_out, len(folded) - number))
-    return out.text(left_out)
+    if link:
+        out.add(report_link(link))
+    worse = comparison.of(*_WORSE)
+    explained = [out.add(_details(item)) for item in worse[:_EXPLAINED]].count(True)
+    return out.text(len(worse) - explained)
 
 
 def _beside(comparison: ReportComparison) -> Iterator[str]:
@@ -154,6 +165,12 @@ def kernel(item: Item) -> str:
     return item.key.label or item.reported.prediction.kernel
 
 
+def _test(item: Item) -> str:
+    """Its name without the device, which stands beside it."""
+    name, device = item.key.test.rpartition("::")[2], item.key.device
+    return name.replace(f"[{device}]", "").replace(f"[{device}-", "[") if device else name
+
+
 def _title(item: Item) -> str:
     test = item.key.test.rpartition("::")[2]
     return f"{test}: {kernel(item)}" if test else f"{kernel(item)} on {item.device}"
@@ -171,7 +188,8 @@ def _cells(item: Item) -> tuple[str, ...]:
 
 
 def _markdown_cells(item: Item) -> tuple[str, ...]:
-    status, test, name, device, base, head, difference = _cells(item)
+    status, _, name, device, base, head, difference = _cells(item)
+    test = _test(item)
     bold = f"**{difference}**" if item.status is Status.SLOWER else difference
     return (
         f"{MARKS[item.status]} {status}", code(test) if test else "", code(name),
@@ -189,20 +207,20 @@ def _component(c: Change) -> tuple[str, str, str, str]:
 
 
 def _details(item: Item) -> str:
+    """A line with the cause, which unfolds to what differs."""
+    cause = item.reason or f"{item.status.value} {times(item)[2]}".rstrip()
+    place = f" ({code(f'{item.place.file}:{item.place.line}')})" if item.place else ""
+    title = ": ".join(filter(None, (_test(item), kernel(item))))
+    line = f"{code(title)}: {words(cause[:_LONGEST])}{place}"
     body = "\n\n".join(_body(item))
-    if not body:
-        return ""
-    change = times(item)[2]
-    return details(f"{code(_title(item))}: {item.status.value} {change}".rstrip(), body)
+    return details(line, body) if body else f"- {line}"
 
 
 def _body(item: Item) -> Iterator[str]:
-    if item.place:
-        yield code(f"{item.place.file}:{item.place.line}")
-    if item.reason:
+    if len(item.reason) > _LONGEST:
         yield words(item.reason)
-    if item.components:
-        rows = [tuple(map(words, _component(c))) for c in item.components]
+    visible = [c for c in item.components if c.share is None or abs(c.share) >= _SLIGHT]
+    if rows := [tuple(map(words, _component(c))) for c in visible]:
         yield markdown_table(_COMPONENTS, rows[:_LISTED], right=(1, 2, 3))
         if len(rows) > _LISTED:
             yield f"… and {len(rows) - _LISTED} more"

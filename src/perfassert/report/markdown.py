@@ -17,19 +17,22 @@ from perfassert.report.markdown_parts import (
     table,
     words,
 )
+from perfassert.report.reason import reason
 
 _HEADER = ("test", "kernel", "device", "block", "time", "limiter", "verdict")
 _FOR_FAILURES = 0.6  # of the limit, if there are so many
 _ERRORS = 20  # node IDs that are listed
+_LINE = 300  # characters of a cause
 _LONGEST = 12_000  # characters of one message
 
 
 def markdown(report: Document, limit: int = LIMIT, passed: bool = True) -> str:
-    """Summary, failures folded away, then the predictions; never longer than ``limit``."""
+    """The verdict, the cause of each failure, then all predictions, folded away; never longer than
+    ``limit``."""
     text = Capped(limit)
     failed = [test for test in report["tests"] if test["outcome"] == FAILED]
-    text.add(heading("✅", "Predicted performance", not passed or failed or report["errors"]))
-    text.add(f"{words(summary(report))}. Model version {words(report['model_version'])}, no GPU.")
+    bad = not passed or failed or report["errors"]
+    text.add(heading("✅", f"Predicted performance: {words(summary(report))}", bad))
     if report["errors"]:
         listed = ", ".join(map(code, report["errors"][:_ERRORS]))
         text.add(f"Not run for an error: {listed}")
@@ -40,7 +43,9 @@ def markdown(report: Document, limit: int = LIMIT, passed: bool = True) -> str:
     if not all(kept):
         text.add(f"… and {kept.count(False)} more failures")
     rows = [_row(test, p) for test in report["tests"] for p in test["predictions"]]
-    return text.text(text.add_table(_HEADER, rows, share=1.0, right=(4,)))
+    title = f"All predictions, of model version {words(report['model_version'])}, without a GPU"
+    text.add_table(_HEADER, rows, share=0.98, right=(4,), summary=title)
+    return text.text()
 
 
 def _row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,7 +67,8 @@ def _row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _failure(test: Mapping[str, Any]) -> str:
     message = test["message"] or test["outcome"]
-    headline = message.partition("\n")[0]
+    causes = filter(None, (reason(test, p) for p in test["predictions"]))
+    headline = next(causes, message.partition("\n")[0])
     place = f"{test['file']}:{test['line']}" if test["line"] else test["file"]
     parts = [f"{code(place)} on {words(test['device'])}"]
     expected = [
@@ -75,4 +81,4 @@ def _failure(test: Mapping[str, Any]) -> str:
         parts.append(table(header, expected))
     shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}\n…"
     parts.append(fenced_block(shown))
-    return details(f"{code(test['nodeid'])}: {words(headline[:200])}", "\n\n".join(parts))
+    return details(f"{code(test['nodeid'])}: {words(headline[:_LINE])}", "\n\n".join(parts))

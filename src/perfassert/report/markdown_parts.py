@@ -6,12 +6,13 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from perfassert.errors import printable
+from perfassert.errors import ReportError, printable
 
 _ALARMING = ("🔴", "❌", "⚫", "⚠️")
 LIMIT = 65_536
 """Characters that GitHub takes in one comment."""
 _RESERVE = 200  # for the last line, which says what was left out
+_ADDRESS = re.compile(r"https?://[\w.:/?=&%#~+-]+")
 _SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w|//)|(?<=www)\.|(?<=GH)-")
 
 
@@ -74,8 +75,11 @@ class Capped:
         rows: Sequence[Sequence[str]],
         share: float,
         right: Sequence[int] = (),
-    ) -> int:
-        """As many rows as fit into a share of what is left; returns how many were left out."""
+        total: int = 0,
+        summary: str = "",
+    ) -> None:
+        """As many rows as fit into a share of what is left, and how many more of ``total`` there
+        are; folded away below a ``summary``."""
         room, kept = self._left * share, 0
         for row in rows:
             room -= sum(map(len, row)) + 3 * len(row) + 2
@@ -83,13 +87,22 @@ class Capped:
                 break
             kept += 1
         if kept:
-            self.add(table(header, rows[:kept], right))
-        return len(rows) - kept
+            text = table(header, rows[:kept], right)
+            self.add(details(summary, text) if summary else text)
+        if (left_out := max(total, len(rows)) - kept) > 0:
+            self.add(f"… and {left_out} more")
 
     def text(self, left_out: int = 0) -> str:
         """All parts; says how many more there would have been."""
-        end = [f"… and {left_out} more, which do not fit into a comment"] if left_out else []
+        end = [f"… and {left_out} more, whose causes are not shown"] if left_out else []
         return "\n\n".join((*self.parts, *end)) + "\n"
+
+
+def report_link(address: str) -> str:
+    """A link to the whole report; :class:`ReportError` for what is no address of a page."""
+    if not _ADDRESS.fullmatch(address):
+        raise ReportError(f"--link {address}: is not an address as https://example.org/report.html")
+    return f"[The whole report]({address})"
 
 
 def heading(mark: str, text: str, failed: object) -> str:
