@@ -114,6 +114,43 @@ def test_code_is_compiled_for_the_device_at_hand(tmp_path):
     assert 'cuda = "kernel.cu", name = "scale"' in shown["test"]
 
 
+def test_details_of_expressions_are_those_of_the_prediction(explorer):
+    details = explorer.details(QUESTION)
+    p = pa.predict(written(), pa.Launch.cover((64, 64, 64), (16, 2, 8)), A100)
+    assert details["stalls"] == pytest.approx(dict(p.stalls), rel=1e-4)
+    assert details["timeline"]["warps"]
+    assert details["code"] == []
+
+
+@needs_tools
+def test_details_of_code_say_who_waits_for_whom(explorer):
+    question = {"device": A100, "cuda": CODE, "kernel": "scale", "domain": "1048576",
+                "block": "256", "args": "n = 1048576\nf = 2.0"}  # fmt: skip
+    details = explorer.details(question)
+    code = {i["number"]: i for i in details["code"]}
+    stalled = sum(i["share"] for i in code.values())
+    assert stalled == pytest.approx(1 - details["stalls"]["selected"], abs=0.01)
+    (product,) = (i for i in code.values() if i["text"].startswith("FMUL"))
+    (number, reason, share), *_ = product["waits"]
+    assert code[number]["text"].startswith("LDG")
+    assert (reason, product["file"], product["line"]) == ("memory_dependency", "kernel.cu", 4)
+    assert 0 < share <= product["share"]
+    assert details["files"]["kernel.cu"][4].strip() == "if (i < n) a[i] *= f;"
+
+
+@needs_tools
+def test_an_edited_file_still_includes_its_neighbours(tmp_path):
+    folder, place = tmp_path / "sent", tmp_path / "project"
+    folder.mkdir()
+    place.mkdir()
+    (place / "factor.h").write_text("#define FACTOR 2\n")
+    source = place / "own.cu"
+    source.write_text(CODE)
+    explorer = Explorer(folder, source, {}, {A100: pa.device(A100)})
+    edited = '#include "factor.h"\n' + CODE.replace("*= f", "*= f * FACTOR")
+    assert explorer.kernels({"device": A100, "cuda": edited})["kernels"][0][0] == "scale"
+
+
 # --- the server -----------------------------------------------------------------------------------
 
 

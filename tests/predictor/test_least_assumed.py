@@ -125,3 +125,8 @@ def test_loops_behind_a_condition_are_simulated_as_executed(predict):
     assert "guessed" not in confidences
     none, some, every = map(float, executed)
     assert (some - none) / (every - none) == pytest.approx(2 / 8, rel=0.01)
+
+
+def test_a_clock_that_does_not_move_is_not_mentioned():
+    assert ErrorBand(None, 0.43, below=-2.22e-16).describe() == "error unknown"
+    assert ErrorBand(None, 0.43, above=0.19, below=0.04).describe_clock() == ", clock -4/+19 %"

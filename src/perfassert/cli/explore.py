@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from perfassert.hardware.model import Device
 
 
+MOST_TEXT = 500_000  # bytes of a file that is shown to be edited
+
+
 def add(commands: Any) -> None:
     """Register the command."""
     parser = add_command(
@@ -49,7 +52,8 @@ def _explore(options: argparse.Namespace) -> int:
     with TemporaryDirectory(prefix="perfassert-") as folder:
         explorer = Explorer(Path(folder), source, compilation_of(options), devices)
         answers = {
-            "predict": explorer.predict, "rank": explorer.rank, "kernels": explorer.kernels,
+            "predict": explorer.predict, "details": explorer.details, "rank": explorer.rank,
+            "kernels": explorer.kernels,
         }  # fmt: skip
         try:
             server = LocalServer(options.port, explore_page(source, devices), answers, folder)
@@ -93,5 +97,15 @@ def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
         "devices": list(devices),
         "dtypes": list(ITEM_BYTES),
         "file": source.name if source else None,
+        "source": _text(source) if source else "",
     }
-    return page("explore", "Explore a kernel", data, "prediction", served=True)
+    return page("explore", "Explore a kernel", data, "prediction", "machine", served=True)
+
+
+def _text(source: Path) -> str:
+    """What can be edited in the page; nothing of what is no CUDA, or larger than a question."""
+    from perfassert.system.confined import read_text
+
+    if source.suffix not in (".cu", ".cuh") or source.stat().st_size > MOST_TEXT:
+        return ""
+    return read_text(source, errors="replace")

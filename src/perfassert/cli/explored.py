@@ -71,6 +71,7 @@ class Explorer:
         self._devices = devices
         self._read = _Questions()
         self._last: tuple[str, Kernel] | None = None
+        self._predicted: tuple[Data, Prediction] | None = None
 
     def predict(self, question: Data) -> Data:
         """The prediction, its layer conditions, and the test that would keep it."""
@@ -79,10 +80,33 @@ class Explorer:
 
         kernel, launch, device = self._read_question(question)
         p = predict(kernel, launch, device)
+        self._predicted = question, p
         data = {**p.to_dict(diagnosis=False), "label": p.kernel, "note": ""}
         named = self._file.name if self._file and "cuda" not in question else _SENT
         test = "".join(f"{line}\n" for line in _test(kernel, p, launch, named))
         return {**page_row(data), "layers": _layers(p, device), "test": test}
+
+    def details(self, question: Data) -> Data:
+        """Stalls, advice, timeline and code of the same launch, which take other simulations."""
+        from perfassert.report.diagnosis import diagnosis, machine_code
+        from perfassert.report.html import page_row, source_lines
+        from perfassert.report.sources import findings, sources
+
+        if self._predicted is None or self._predicted[0] != question:
+            self.predict(question)
+        assert self._predicted is not None
+        p = self._predicted[1]
+        own = self._file if "cuda" not in question else None
+        root = own.resolve().parent if own else self._folder.resolve()
+        data = {
+            **p.to_dict(), "label": p.kernel, "note": "", "sources": sources(p, root),
+            "findings": findings(p, root), **diagnosis(p, root),
+        }  # fmt: skip
+        row = page_row(data)
+        shown = ("stalls", "advice", "timeline", "waits", "sources", "findings")
+        files = source_lines(data["sources"], root)
+        code = machine_code(p, root)
+        return {**{k: row[k] for k in shown if k in row}, "files": files, "code": code}
 
     def rank(self, question: Data) -> Data:
         """Every shape of powers of two with as many threads as the block."""
@@ -162,7 +186,10 @@ class Explorer:
             return self._file, self._given
         path = self._folder / _SENT
         path.write_text(self._text(question, "cuda"), "utf-8")
-        return path, {}
+        if self._file is None:
+            return path, {}
+        around = [str(self._file.parent.resolve()), *self._given.get("include_dirs", ())]
+        return path, {**self._given, "include_dirs": around}
 
 
 def _argument(pair: tuple[str, float]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_SLIGHT = 0.005
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorBand:
@@ -36,8 +38,9 @@ class ErrorBand:
         return known + self.describe_clock()
 
     def describe_clock(self) -> str:
-        """``", clock -4/+19 %"``; or ``""`` where the clock is known."""
-        if not (self.above or self.below):
+        """``", clock -4/+19 %"``; or ``""`` where the clock is known, or moves less than half a
+        percent."""
+        if max(self.above, self.below) < _SLIGHT:
             return ""
         return f", clock -{100 * self.below:.0f}/+{100 * self.above:.0f} %"
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from perfassert.errors import PerfAssertError
-from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.timeline import timeline, timeline_data
 from perfassert.pytest_plugin.session import Perf, Predicted, metrics_of
-from perfassert.report.sources import findings, relative, sources, waits
+from perfassert.report.diagnosis import diagnosis
+from perfassert.report.sources import findings, relative, sources
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
@@ -91,14 +90,8 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         "expectations": [outcome.to_dict() for outcome in seen.outcomes],
         "sources": sources(p, root),
         "findings": findings(p, root),
-        **(_diagnosis(p, root) if "stalls" in data else {}),
+        **(diagnosis(p, root) if "stalls" in data else {}),
     }
-
-
-def _diagnosis(p: Prediction, root: Path) -> dict[str, Any]:
-    """What else there is where stalls are."""
-    shown = {"timeline": _timeline(p), "waits": waits(p, root)}
-    return {key: value for key, value in shown.items() if value}
 
 
 def _within(data: dict[str, Any], root: Path) -> None:
@@ -111,12 +104,3 @@ def _within(data: dict[str, Any], root: Path) -> None:
         for place in (advice["context"], *advice["hotspots"]):
             if "file" in place:
                 place["file"] = relative(place["file"], root)
-
-
-def _timeline(p: Prediction) -> dict[str, Any] | None:
-    """Of what is diagnosed anyway: it takes a simulation of its own."""
-    try:
-        lanes = timeline(p)
-    except PerfAssertError:
-        return None
-    return timeline_data(lanes) if lanes else None

@@ -36,7 +36,7 @@ Costs = Mapping[int, Sequence[tuple[float, float]]]
 def lines(program: Program, costs: Costs) -> list[SourceLine]:
     """The program's lines in the order of the source."""
     by_place: dict[tuple[str, int], SourceLine] = {}
-    for instruction in _reachable_instructions(program):
+    for instruction in reachable_instructions(program):
         span = instruction.span
         key = (span.file, span.line) if span else ("", 0)
         place = span.short if span else "(no line)"
@@ -55,7 +55,8 @@ def lines(program: Program, costs: Costs) -> list[SourceLine]:
     return [by_place[key] for key in sorted(by_place)]
 
 
-def _reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
+def reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
+    """Those outside of slow paths that are taken never to be executed."""
     for number in sorted(program.blocks):
         block = program.blocks[number]
         if not block.skipped:
@@ -65,7 +66,7 @@ def _reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
 def closed_form_share(program: Program) -> tuple[int, int]:
     """Global accesses whose address has a closed form, and all of them."""
     accesses = [
-        a for i in _reachable_instructions(program) for a in i.accesses if a.space == "global"
+        a for i in reachable_instructions(program) for a in i.accesses if a.space == "global"
     ]
     return sum(not a.unresolved for a in accesses), len(accesses)
 
@@ -125,7 +126,7 @@ def executed_lines(program: Program, issued: Mapping[int, IssueCounts]) -> dict[
     any of its accesses."""
     by_place: dict[str, IssueCounts] = {}
     for instruction in sorted(
-        _reachable_instructions(program), key=lambda i: (i.span is None, str(i.span))
+        reachable_instructions(program), key=lambda i: (i.span is None, str(i.span))
     ):
         executed = issued.get(instruction.address)
         if executed is None or instruction.span is None:
@@ -163,7 +164,7 @@ def listing(program: Program) -> Table:
     """The SASS with stall counts, barriers, and whom each wait is for."""
     rows = []
     setters: dict[int, list[int]] = {}
-    for i in _reachable_instructions(program):
+    for i in reachable_instructions(program):
         blamed = [s for b in i.waits for s in setters.get(b, ())]
         waits = "".join(str(b) for b in i.waits)
         rows.append(

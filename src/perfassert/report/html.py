@@ -140,7 +140,9 @@ def page_row(p: Mapping[str, Any]) -> dict[str, Any]:
     row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
     row["volumes"] = _volumes(p["volumes"])
     if band := p.get("error_bands", {}).get("time"):
-        row["error"] = _short({key: band.get(key) for key in ("error", "band", "above", "below")})
+        row["error_band"] = _short(
+            {key: band.get(key) for key in ("error", "band", "above", "below")}
+        )
     values = {**p, "advice": [_advice(a) for a in p.get("advice") or ()]}
     row.update({k: _short(values[k]) for k in _SHARED if k not in row and values.get(k)})
     return row
@@ -199,14 +201,23 @@ def _short(value: Any) -> Any:
 
 def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int, str]]:
     """The lines that cost something and those around them, of files that can be read."""
-    wanted: dict[str, set[int]] = {}
+    merged: dict[str, list[Mapping[str, Any]]] = {}
     for test in tests:
         for p in test["predictions"]:
             for file, lines in p["sources"].items():
-                near = range(-_AROUND, _AROUND + 1)
-                wanted.setdefault(file, set()).update(
-                    entry["line"] + step for entry in lines for step in near
-                )
+                merged.setdefault(file, []).extend(lines)
+    return source_lines(merged, root)
+
+
+def source_lines(
+    sources: Mapping[str, Iterable[Mapping[str, Any]]], root: Path
+) -> dict[str, dict[int, str]]:
+    """The text of lines with costs and of those around them, by file and number."""
+    near = range(-_AROUND, _AROUND + 1)
+    wanted = {
+        file: {entry["line"] + step for entry in lines for step in near}
+        for file, lines in sources.items()
+    }
     result = {}
     for file in sorted(f for f in wanted if may_be_shown(root / f)):
         try:

@@ -1,6 +1,8 @@
 const shared = (row, key) => row[key] ?? null;
+const BEFORE = "last launch";
+const before = (row) => row.before;
 const FIELD = { name: "", dtype: "float64", shape: "", halo: "0" };
-const MOST_TRIED = 12, PAUSE = 200; // milliseconds without a change before it is asked
+const MOST_TRIED = 12, PAUSE = 200, COMPILING = 700, DETAILS = 300; // milliseconds without a change before it is asked
 /* id → [name, factor or extent along each axis, largest power of two of each] */
 const SLIDERS = [["block", "Threads of a block", [32, 4, 2], [10, 10, 6]], ["fold", "Updates of a thread", [1, 1, 1], [3, 3, 3]]];
 const START = {
@@ -9,8 +11,13 @@ const START = {
     `src[${["z", "y", "x"].map((a) => (a === axis ? `${a} ${step < 0 ? "-" : "+"} 1` : a)).join(", ")}]`))].join("\n"),
   stores: "dst[z, y, x]", flops: "8", registers: "32", domain: "512, 512, 256",
 };
-const FLAT = [256, 1, 1];
-let sent = null, asked = 0, last = null;
+const FLAT = [256, 1, 1], THREADS = "1048576";
+const EXAMPLE = `__global__ void axpy(float* y, const float* x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += a * x[i];
+}
+`;
+let sent = null, asked = 0, predictions = 0, last = null, detailing = 0;
 const tried = [];
 
 // --- the question -------------------------------------------------------------------------------
@@ -88,10 +95,11 @@ async function answered(what, about, then) {
   if (number === asked) document.body.removeAttribute("aria-busy");
 }
 
-let waiting = 0;
-function later() {
-  clearTimeout(waiting);
-  waiting = setTimeout(now, PAUSE);
+let pending = 0;
+function later(then = now, pause = PAUSE) {
+  clearTimeout(pending);
+  clearTimeout(detailing);
+  pending = setTimeout(then, pause);
 }
 function now() {
   const about = question();
@@ -108,12 +116,14 @@ const FIGURES = [
 ];
 
 function show(row, about) {
+  const moved = last && last.time !== row.time ? `, ${signed(row.time / last.time - 1)} to the ${BEFORE}` : "";
   byId("ranked").replaceChildren();
   byId("headline").replaceChildren(
-    el("p", { class: "big" }, quantity(row.time, "s"), el("span", { class: "faint" }, ` limited by ${row.limiter}, ${quantity(row.updates / row.time, "")} updates/s`)),
-    figures(row), row.confidence ? el("p", { class: "faint" }, `confidence: ${row.confidence}`) : "");
+    el("p", { class: "big" }, quantity(row.time, "s"), el("span", { class: "faint" }, ` limited by ${row.limiter}${moved}`)),
+    el("p", { class: "faint" }, [row.confidence, errorText(row), `${quantity(row.updates / row.time, "")} updates/s`].filter(Boolean).join(", ")));
+  if (last) row.before = { time: last.time, updates: last.updates, bounds: last.bounds, ...Object.fromEntries(Object.keys(BYTES).map((name) => [name, total(last, name)])) };
   byId("answer").replaceChildren(...[
-    bounds(row), layers(row), roofline(row),
+    section("Figures", figures(row)), bounds(row), layers(row), roofline(row),
     ...Object.entries(row.volumes).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
     row.assumptions && section("Assumptions", assumptions(row.assumptions)),
   ].filter(Boolean));
@@ -121,6 +131,28 @@ function show(row, about) {
   byId("keep").hidden = false;
   remember(row, about);
   last = row;
+  byId("more").classList.add("stale");
+  const number = (predictions += 1);
+  detailing = setTimeout(() => detail(about, number), DETAILS);
+}
+
+/* What takes further simulations: shown once nothing has changed for a moment. */
+async function detail(about, number) {
+  try {
+    const found = await ask("details", about);
+    if (number !== predictions) return;
+    data.files = found.files;
+    const list = (key) => found[key] || [];
+    byId("more").replaceChildren(...[
+      found.stalls && stalls(found.stalls), found.advice && advice(found.advice),
+      wide(machine(found.code, found.files)), found.timeline && wide(timeline(found.timeline)),
+      ...Object.entries(found.sources || {}).map(([file, lines]) => wide(source(file, lines, { advice: list("advice"), waits: list("waits"), findings: list("findings"), reason: "" }))),
+    ].filter(Boolean));
+  } catch (error) {
+    if (number !== predictions) return;
+    byId("more").replaceChildren(el("p", { class: "faint" }, error.message));
+  }
+  byId("more").classList.remove("stale");
 }
 
 function figures(row) {
@@ -158,19 +190,35 @@ function remember(row, about) {
 function showRanking(found) {
   const title = `Every shape of ${found.threads} threads: best of ${found.candidates.length} is ${found.candidates[0].candidate}`;
   const map = shapes(found);
-  map.classList.add("wide");
-  byId("ranked").replaceChildren(el("h2", { class: "wide" }, title), map, curve(found));
+  byId("ranked").replaceChildren(el("h2", { class: "wide" }, title), wide(map), curve(found));
 }
 
 // --- start --------------------------------------------------------------------------------------
 
 async function choose(file) {
   sent = file ? await file.text() : null;
+  byId("code").value = file ? sent : data.source;
   setSizes("block", FLAT); // code says itself in which directions it counts, most often in x
+  if (byId("domain").value === START.domain) byId("domain").value = THREADS;
+  await compile(file ? file.name : data.file);
+}
+
+/* What is typed is compiled; a kernel that is still there stays chosen, with its arguments. */
+function edited() {
+  sent = byId("code").value;
+  later(() => compile("edited"), COMPILING);
+}
+
+async function compile(name) {
+  const kept = byId("kernel").value, args = byId("args").value;
   await answered("kernels", { device: byId("device").value, ...(sent === null ? {} : { cuda: sent }) }, ({ kernels }) => {
     byId("kernel").replaceChildren(...kernels.map(([name, args]) => el("option", { value: name, "data-args": args }, name)));
-    byId("said").textContent = `${file ? file.name : data.file}: ${kernels.length} kernels`;
-    chosen();
+    byId("said").textContent = `${name}: ${kernels.length} kernel${kernels.length === 1 ? "" : "s"}`;
+    if (kept && kernels.some(([name]) => name === kept)) {
+      byId("kernel").value = kept;
+      byId("args").value = args;
+      later();
+    } else chosen();
   });
 }
 
@@ -186,7 +234,12 @@ function changeWay() {
   byId("accesses").hidden = cuda;
   byId("fold").hidden = cuda;
   byId("counted").textContent = cuda ? "Threads in x, y, z" : "Updates in x, y, z";
-  later();
+  if (cuda && !byId("kernel").value && !byId("code").value && !data.file) {
+    byId("code").value = EXAMPLE;
+    byId("domain").value = THREADS;
+    setSizes("block", FLAT);
+    edited();
+  } else later();
 }
 
 byId("summary").textContent = `perfassert ${data.version}; predicted on this machine, no GPU is used.`;
@@ -200,7 +253,7 @@ byId("another").addEventListener("click", () => byId("fields").append(fieldRow(F
 byId("way").addEventListener("change", changeWay);
 byId("source").addEventListener("change", () => choose(byId("source").files[0]));
 byId("kernel").addEventListener("change", chosen);
-byId("question").addEventListener("input", (event) => { if (!["source", "kernel", "way"].includes(event.target.id)) later(); });
+byId("question").addEventListener("input", (event) => { if (event.target.id === "code") edited(); else if (!["source", "kernel", "way"].includes(event.target.id)) later(); });
 byId("question").addEventListener("submit", (event) => event.preventDefault());
 byId("rank").addEventListener("click", () => answered("rank", question(), showRanking));
 if (data.file) {

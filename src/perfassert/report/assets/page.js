@@ -22,6 +22,7 @@ const svg = (tag, attributes, ...children) =>
 const reach = new ResizeObserver((seen) => seen.forEach(({ target: { scrollWidth, clientWidth, scrollHeight, clientHeight }, target }) =>
   (scrollWidth > clientWidth || scrollHeight > clientHeight ? target.setAttribute("tabindex", "0") : target.removeAttribute("tabindex"))));
 const scrolls = (node) => (reach.observe(node), node);
+const wide = (node) => node && (node.classList.add("wide"), node);
 const section = (title, ...body) => scrolls(el("section", {}, el("h3", {}, title), ...body));
 
 const MOST_SIDE_BY_SIDE = 3; // columns on a narrow screen; the cells of more stand below each other

@@ -30,9 +30,9 @@ function bounds(row) {
 }
 
 /* What is known of the error of the time; the spread over start phases is none. */
-function errorText({ error: e }) {
+function errorText({ error_band: e }) {
   if (!e) return "";
-  const clock = e.above || e.below ? `, clock −${percent(e.below)} / +${percent(e.above)}` : "";
+  const clock = Math.max(e.above || 0, e.below || 0) >= 0.005 ? `, clock −${percent(e.below)} / +${percent(e.above)}` : "";
   return (e.error === undefined ? `error unknown, of similar kernels up to ±${percent(e.band)}` : `±${percent(e.error)}`) + clock;
 }
 
@@ -260,6 +260,9 @@ function waiting(waits) {
   return el("p", { class: "faint" }, `Longest waits: ${waits.slice(0, MOST_WAITS).map((w) => `line ${waitText(w)}`).join("; ")}.`);
 }
 
+/* The width of what stands in the widest panel. */
+const plotRoom = () => (byId("result") || document.querySelector("main")).clientWidth - 60;
+
 /* Warps of one scheduler over cycles; what they wait for by colour, the line in the tool tip. */
 function timeline({ reasons, places, warps }) {
   const lanes = warps.map(({ start, spans }) => {
@@ -280,7 +283,7 @@ function timeline({ reasons, places, warps }) {
 const stallColor = (name) => STALLS[name] || "var(--bar)";
 
 function timelinePlot(lanes, from, to) {
-  const w = Math.max(300, Math.min(1150, window.innerWidth - 90)), left = 34, tall = 14, h = lanes.length * tall + 26;
+  const w = Math.max(300, Math.min(1150, plotRoom())), left = 34, tall = 14, h = lanes.length * tall + 26;
   const x = linearScale(from, to, left, w - 6);
   const spans = lanes.flatMap((lane, i) => lane.filter((s) => s.to > from && s.from < to).map((s) => {
     const begin = x(Math.max(s.from, from)), end = x(Math.min(s.to, to));

@@ -43,7 +43,7 @@ const COLUMNS = [
   }] : []),
   { name: "outcome", value: (r) => test(r).outcome, order: (r) => OUTCOMES.indexOf(test(r).outcome), look: (r) => test(r).outcome },
 ];
-function confidenceText({ confidence, error: e }) {
+function confidenceText({ confidence, error_band: e }) {
   return [confidence, e && e.error !== undefined && `±${percent(e.error)}`].filter(Boolean).join(" ");
 }
 const OPEN = 3; // failed predictions that are open from the start
@@ -65,7 +65,6 @@ function start() {
 /* Cause, source line, advice; then what has been compared, charts, and what else is known. */
 function details(row) {
   const own = test(row), found = baseline(row);
-  const wide = (node) => node && (node.classList.add("wide"), node);
   const list = (key) => shared(row, key) || [];
   const changed = found.status && found.status !== "compared";
   return el("div", { class: "panels" },

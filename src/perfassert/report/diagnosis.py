@@ -1,0 +1,75 @@
+"""What else reports show where stalls are known: the timeline, who waits for whom, machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import PerfAssertError
+from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.program import Program
+from perfassert.kernel.samples import SELECTED
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.diagnose import advisor_case
+from perfassert.predictor.predict import predict
+from perfassert.predictor.time import launch_model
+from perfassert.predictor.timeline import timeline, timeline_data
+from perfassert.report.explain import reachable_instructions
+from perfassert.report.sources import relative, waits
+
+_MOST = 4000  # instructions of one listing
+_LEAST = 0.0005  # of the samples: shown as 0.1 % or more
+
+
+def diagnosis(prediction: Prediction, root: Path) -> dict[str, Any]:
+    """Timeline and waits, as plain data; files below ``root`` are relative to it."""
+    shown = {"timeline": _timeline(prediction), "waits": waits(prediction, root)}
+    return {key: value for key, value in shown.items() if value}
+
+
+def _timeline(prediction: Prediction) -> dict[str, Any] | None:
+    """Of what is diagnosed anyway: it takes a simulation of its own."""
+    try:
+        lanes = timeline(prediction)
+    except PerfAssertError:
+        return None
+    return timeline_data(lanes) if lanes else None
+
+
+def machine_code(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
+    """The instructions that a launch can reach, each with its line, the cycles that it stalls by
+    its control code, its share of the stall samples, and for which instructions it waits: number,
+    reason and share. Empty for what is not compiled code."""
+    program = _program(prediction)
+    case = advisor_case(prediction, predict) if program else None
+    if program is None or case is None:
+        return []
+    whole = sum(b.count.all for b in case.blames) or 1.0
+    blames: dict[int, list[tuple[int, str, float]]] = {}
+    for b in case.blames:
+        if b.cls != SELECTED:
+            blames.setdefault(b.use, []).append((b.source, b.cls, b.count.all / whole))
+    return [
+        {
+            "number": i.index,
+            "text": i.text,
+            "file": relative(i.span.file, root) if i.span else "",
+            "line": i.span.line if i.span else 0,
+            "stall": i.stall,
+            **_waiting(i.index, blames.get(i.index, [])),
+        }
+        for i in list(reachable_instructions(program))[:_MOST]
+    ]
+
+
+def _waiting(number: int, blames: list[tuple[int, str, float]]) -> Mapping[str, Any]:
+    """The longest waits first; of other stalls than for an instruction there is only the share."""
+    known = sorted((b for b in blames if b[2] >= _LEAST), key=lambda b: -b[2])
+    share = sum(b[2] for b in known)
+    return {"share": share, "waits": [list(b) for b in known if b[0] != number]}
+
+
+def _program(prediction: Prediction) -> Program | None:
+    kernel = launch_model(*prediction.origin).bound_launch.kernel
+    return kernel.program if isinstance(kernel, BoundKernel) else None
