@@ -83,9 +83,10 @@ changelog: $(VENV)/pip
 	$(BIN)/python -m pip install --quiet --group release
 	$(BIN)/towncrier build --version $(VERSION) $(if $(DRAFT),--draft,--yes)
 
-# The figures of docs/explanation, drawn from predictions; tests compare them with the committed files.
+# The figures of docs/explanation and the terminal of README.md, drawn from predictions; tests compare them with the committed files.
 figures: $(VENV)/ready
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/terminal.py
 
 # The site, in site/; a broken link, a missing anchor or a page outside the navigation is an error.
 docs: $(VENV)/ready-docs
