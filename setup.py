@@ -6,6 +6,7 @@ stable ABI: its wheel is one for that version.
 """
 
 import os
+import shutil
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,6 +39,8 @@ class Extensions(build_ext):
         setuptools can build extensions in parallel, but takes the sources of each one by one: here
         both share the compilers. Microsoft's sets itself up at its first file, so it is left alone.
         """
+        if self.compiler.compiler_type == "msvc":
+            self._replace_microsofts()
         if self.compiler.compiler_type != "unix":
             return super().build_extensions()
         compile_in_turn = self.compiler.compile
@@ -50,6 +53,14 @@ class Extensions(build_ext):
             self.compiler.compile = compile_sources
             self.parallel = len(self.extensions)
             super().build_extensions()
+
+    def _replace_microsofts(self) -> None:
+        """By LLVM's with the same options: the engines use vectors and builtins that the former
+        lacks. Without LLVM it fails, and the wheel is a pure one."""
+        self.compiler.initialize()
+        self.compiler.cc = shutil.which("clang-cl") or self.compiler.cc
+        for extension in self.extensions:
+            extension.extra_compile_args = ["/O2", "/std:c++17", "/EHsc"]
 
 
 class Wheel(bdist_wheel):

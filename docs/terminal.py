@@ -1,7 +1,7 @@
 """Draw the terminal of README.md: ``python docs/terminal.py`` writes ``docs/assets/gate.svg``.
 
 The first commit of ``examples/story`` is made, and pytest rejects it; the picture is what pytest
-prints, from the message on, on a terminal of 100 columns, wrapped at words. A test compares the two.
+prints from the message on, on a terminal of 100 columns, wrapped at words. A test compares the two.
 """
 
 from __future__ import annotations
