@@ -61,7 +61,7 @@ function course(row) {
 // --- details ------------------------------------------------------------------------------------
 
 function details(row) {
-  const day = (i) => commit(i).date.slice(0, 10);
+  const day = (i) => `${commit(i).date.slice(0, 10)} (${commit(i).digest.slice(0, 8)})`;
   return el("div", { class: "panels" },
     el("section", { class: "wide" }, el("h3", {}, `${metric()[0]} of ${row.name} on ${row.device}`),
       zoomed(data.commits.length - 1, "commit", (from, to) => chart(row, from, to), (from, to) => `${day(from)} to ${day(to)}`)),

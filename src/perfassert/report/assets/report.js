@@ -21,7 +21,7 @@ function baselineText(row) {
   const { status, moved, base } = baseline(row);
   if (status === "compared") return "as before";
   const share = base ? row.time / base.time - 1 : 0;
-  const first = Math.abs(share) >= 5e-4 ? `time ${signed(share)}` : (moved || "").split("; ")[0];
+  const first = Math.abs(share) >= 5e-4 ? `time ${signed(share)}`.replaceAll(" ", "\u00a0") : (moved || "").split("; ")[0];
   return first ? `${status}: ${first}` : status;
 }
 const baselineLook = ({ status }) => ({ regressed: "failed", missing: "failed", incomparable: "failed", improved: "passed" })[status] || "faint";
