@@ -154,9 +154,10 @@ def test_devices_that_lack_something():
         assert problems("device", table) != []
 
 
-def test_a_report_is_valid(pytester):
+def test_a_report_is_valid(pytester, monkeypatch):
     pytester.makepyfile(
         """
+        import os
         import pytest
         import perfassert as pa
         COPY = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=4096)], loads=["a[x]"])
@@ -178,12 +179,25 @@ def test_a_report_is_valid(pytester):
 
         def test_baseline(perf):
             perf.no_regression(perf(COPY, domain=4096, block=64))
+
+        def test_regressed(perf):
+            block = int(os.environ["BLOCK"])
+            perf.no_regression(perf(COPY, domain=4096, block=block))
         """
     )
     options = ("-p", "no:cacheprovider", "--perf-device=a100", "--perf-report=json:r.json")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("BLOCK", "64")
+    pytester.runpytest_inprocess(*options, "--perf-update=new", "-k", "regressed")
+    monkeypatch.setenv("BLOCK", "1")
     pytester.runpytest_inprocess(*options)
     found = json.loads((pytester.path / "r.json").read_text("utf-8"))
-    assert len(found["tests"]) == 4
+    assert len(found["tests"]) == 5
+    (regressed,) = (b for test in found["tests"] for b in test["baselines"] if "base" in b)
+    assert regressed["cause"].startswith("time +")
+    assert regressed["base"]["time"] > 0
+    block = next(d for d in regressed["differences"] if d["component"] == "block")
+    assert (block["baseline"], block["predicted"]) == ("64×1×1", "1×1×1")
     assert any(p.get("advice") for test in found["tests"] for p in test["predictions"])
     assert problems("report", found) == []
     assert problems("report", {**found, "schema": 1}) != []
