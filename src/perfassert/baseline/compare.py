@@ -16,7 +16,8 @@ from perfassert.report.tables import percent, table
 _LARGER_IS_BETTER = frozenset({"occupancy"})
 _NAMED = 3  # metrics in the headline; the table has all of them
 _LISTED = 8  # components in a failure; all of them would bury the table
-_SLIGHT = 5e-4  # a change that would be shown as 0.0 %
+SLIGHT = 5e-4
+"""A change that would be shown as 0.0 %."""
 
 
 class Verdict(str, Enum):
@@ -217,5 +218,5 @@ def _is_slight(c: Change, new: Entry) -> bool:
     if isinstance(c.before, (int, float)) and isinstance(c.after, (int, float)):
         size = abs(c.after - c.before)
         whole = new.get(c.path[2], 0) if c.path[0] == "fields" else c.before
-        return size <= _SLIGHT * abs(float(whole))
+        return size <= SLIGHT * abs(float(whole))
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from perfassert.baseline.compare import SLIGHT
 from perfassert.baseline.components import Change
 from perfassert.comparison.compare import Item, ReportComparison
 from perfassert.comparison.github import annotation
@@ -33,7 +34,6 @@ _BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l
 _OF_NEW = ("time", "registers", "spill_bytes")
 """What is told of predictions that there is nothing to compare with."""
 _EXPLAINED = 20  # predictions whose components are printed
-_SLIGHT = 5e-4  # a change that would be shown as 0.0 %
 _ROWS = 30  # predictions in the table of a comment
 _LISTED = 40  # components of one prediction in a comment
 _LONGEST = 300  # characters of a cause in the line that unfolds
@@ -219,7 +219,7 @@ def _details(item: Item) -> str:
 def _body(item: Item) -> Iterator[str]:
     if len(item.reason) > _LONGEST:
         yield words(item.reason)
-    visible = [c for c in item.components if c.share is None or abs(c.share) >= _SLIGHT]
+    visible = [c for c in item.components if c.share is None or abs(c.share) >= SLIGHT]
     if rows := [tuple(map(words, _component(c))) for c in visible]:
         yield markdown_table(_COMPONENTS, rows[:_LISTED], right=(1, 2, 3))
         if len(rows) > _LISTED:
