@@ -121,6 +121,7 @@ def test_source_that_is_typed_is_compiled(address, visit, sound):
         pytest.skip("nvrtc or nvdisasm is not installed")
     page = visit(address)
     compiled(page)
+    assert "last launch" not in page.inner_text("#headline")  # that was of another kernel
     before = page.locator(".beside tr[data-number]").count()
     text = page.input_value("#code")
     page.fill("#args", "n = 524288\na = 1.0")

@@ -224,12 +224,14 @@ async function compile(name) {
 
 function chosen() {
   const [option] = byId("kernel").selectedOptions;
+  last = null; // another kernel has nothing to be compared with
   byId("args").value = option ? option.dataset.args : "";
   later();
 }
 
 function changeWay() {
   const cuda = byId("way").value === "cuda";
+  last = null;
   byId("cuda").hidden = !cuda;
   byId("accesses").hidden = cuda;
   byId("fold").hidden = cuda;
