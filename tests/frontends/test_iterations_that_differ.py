@@ -8,6 +8,7 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.iterations import MOST_GROUPS, groups
+from perfassert.frontends.graph.launch_graph import _Walk
 from perfassert.predictor.model import bind_launch
 
 pytest.importorskip("nvidia.cu13")
@@ -106,3 +107,67 @@ def test_executed_blocks_that_say_otherwise_are_a_disagreement(tmp_path):
     assert "executed ones have" in contradiction(kernel.graph, more, 2, 1.0, 0.0)
     fewer = replace(kernel.work, blocks=(0.1, 1.9))
     assert "executed ones have" in contradiction(kernel.graph, fewer, 2, 0.5, 0.5)
+
+
+LAST_DIFFERS = """
+extern "C" __global__ void tiles(const float* a, float* out, int n) {
+    __shared__ float tile[64];
+    float sum = 0, next = a[threadIdx.x];
+    #pragma unroll 1
+    for (int i = 0; i < n; ++i) {
+        tile[threadIdx.x] = next;
+        __syncthreads();
+        if (i + 1 < n) next = a[(i + 1) * 64 + threadIdx.x];
+        #pragma unroll 1
+        for (int j = 0; j < 64; ++j) sum += tile[j];
+        __syncthreads();
+    }
+    out[threadIdx.x] = sum;
+}"""
+HALVES = """
+extern "C" __global__ void halves(float* out, int n) {
+    __shared__ float sums[256];
+    sums[threadIdx.x] = out[threadIdx.x];
+    for (int k = 0; k < n; ++k)
+        for (int stride = 128; stride > 0; stride /= 2) {
+            __syncthreads();
+            if (threadIdx.x < stride) sums[threadIdx.x] += sums[threadIdx.x + stride];
+        }
+    if (threadIdx.x == 0) out[0] = sums[0];
+}"""
+TRIANGLE = """
+extern "C" __global__ void triangle(float* out, int n) {
+    float sum = out[threadIdx.x];
+    #pragma unroll 1
+    for (int i = 0; i < n; ++i) {
+        if (i < 5) sum = sum * 0.5f + 2.0f;
+        #pragma unroll 1
+        for (int j = 0; j <= i / 8; ++j) sum = sum * 0.25f + 1.0f;
+    }
+    out[threadIdx.x] = sum;
+}"""
+
+
+def graph(folder, code, n):
+    (file := folder / "kernel.cu").write_text(code)
+    device = pa.device("a100")
+    made = bind_launch(pa.from_cuda(file), pa.Launch(1, 256, args={"n": n}), device).kernel.graph
+    return made.nodes, made.loops, made.body, made.channels
+
+
+@pytest.mark.parametrize("code", [EVERY_64TH, TAIL, LAST_DIFFERS, HALVES, TRIANGLE])
+def test_an_iteration_that_decides_the_same_is_taken_for_its_like(code, tmp_path, monkeypatch):
+    taken = graph(tmp_path, code, 40)
+    monkeypatch.setattr(_Walk, "repeats", lambda *_: False)
+    assert taken == graph(tmp_path, code, 40)
+
+
+@pytest.mark.parametrize(("code", "walks"), [(LAST_DIFFERS, 2), (EVERY_64TH, 2), (TRIANGLE, 6)])
+def test_iterations_that_decide_the_same_are_walked_once(code, walks, tmp_path, monkeypatch):
+    walked = []
+    walk = _Walk.walk_iteration
+    monkeypatch.setattr(
+        _Walk, "walk_iteration", lambda *given: walked.append(given[1]) or walk(*given)
+    )
+    graph(tmp_path, code, 40)
+    assert len(walked) == walks

@@ -176,6 +176,8 @@ class Node:
 class ItemKind(str, Enum):
     """Kinds of entries of a body."""
 
+    __hash__ = str.__hash__  # that of Enum is a function in Python
+
     NODE = "node"
     LOOP = "loop"
 

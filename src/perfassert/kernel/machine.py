@@ -27,6 +27,8 @@ class Kind(Enum):
     nearest unless the detail names another :class:`Rounding`.
     """
 
+    __hash__ = object.__hash__  # that of Enum is a function in Python
+
     MOVE = "a"
     ADD = "a + b + c + carries; carry if the sum ≥ 2³², if it ≥ 2³³ (bits of negated sources)"
     MULTIPLY = "low word of a · b + c + carry"

@@ -24,6 +24,8 @@ _OFF_CHIP = ("global", "local")
 class Role(Enum):
     """One thing that an instruction does; it may do several."""
 
+    __hash__ = object.__hash__  # that of Enum is a function in Python
+
     SYNCHRONIZES = "synchronizes"
     """Waits for other warps, or tells them that it has come."""
     ORDERS_MEMORY = "orders_memory"

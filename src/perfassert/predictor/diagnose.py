@@ -40,6 +40,7 @@ from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
 from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
+from perfassert.system.collection import without_collections
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 _WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
@@ -48,6 +49,7 @@ LEAST_GAIN = 0.02
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 
 
+@without_collections()
 def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     """Simulate once more with a profile; stalls by who is to blame, and what would help."""
     profiled = _profile(prediction, predict)

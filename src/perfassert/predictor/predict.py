@@ -45,6 +45,7 @@ from perfassert.predictor.time import (
 )
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
+from perfassert.system.collection import without_collections
 from perfassert.version import MODEL_VERSION
 
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
@@ -100,7 +101,8 @@ def predict(
         return _phenomenological(kernel, launch, target, volumes)
     version = version_of(kernel, target)
     predicted = _predict_cached if version is not None else _predict_cached.__wrapped__
-    return predicted(kernel, launch, target, version)
+    with without_collections():
+        return predicted(kernel, launch, target, version)
 
 
 @lru_cache(maxsize=512)

@@ -36,6 +36,7 @@ from perfassert.predictor.model import (
     uneven_work,
 )
 from perfassert.source import Assumption
+from perfassert.system.collection import without_collections
 
 _SERVER = {
     "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
@@ -98,7 +99,8 @@ def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
 def versioned_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
     """The same, where :func:`version_of` the kernel is known."""
     model = _launch_model if version is not None else _launch_model.__wrapped__
-    return model(kernel, launch, device, version)
+    with without_collections():
+        return model(kernel, launch, device, version)
 
 
 @lru_cache(maxsize=8)  # those of all predictions would fill the memory

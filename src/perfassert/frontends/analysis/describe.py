@@ -48,6 +48,7 @@ from perfassert.kernel.program import (
 )
 from perfassert.kernel.roles import Role
 from perfassert.source import Assumption, SourceSpan
+from perfassert.system.collection import without_collections
 
 _SPACES = {
     Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared",
@@ -67,6 +68,7 @@ _WORDS = 8
 """The most registers that a load writes."""
 
 
+@without_collections()
 def describe(
     binary: Binary,
     rare: Collection[tuple[int, bool]] = (),

@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+from perfassert.kernel.expression_pool import Expression
 
 BoolArray = npt.NDArray[np.bool_]
 MOST_GROUPS = 64
 _MOST_DECISIONS = 2**24
 """Iterations times lanes, beyond which it takes too long to look at each of them."""
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What one iteration of a loop that is taken apart was decided by: where it has the same values
+    in another one, that executes the same.
+
+    ``noted``: values that depend on the loop's counter; ``complete``: whether they are all that
+    does; ``by_size``: whether it was asked how large the graph is.
+    """
+
+    noted: dict[int, Expression] = field(default_factory=dict)
+    complete: bool = True
+    by_size: bool = False
+
+    def note(self, value: Expression, alone: bool) -> None:
+        """``alone``: it depends on no counter that moves within the iteration, either."""
+        self.noted[value.index] = value
+        self.complete = self.complete and alone
+
+
+@dataclass(frozen=True, slots=True)
+class IterationWalked:
+    """``first``: instructions of the graph before it; ``count``, ``order``: by how much it has
+    grown, and the number of its barriers; ``decided``: the values of its decisions."""
+
+    first: int = 0
+    count: int = 0
+    order: int = 0
+    decided: tuple[bytes, ...] | None = None
 
 
 def looked_at(trips: int, lanes: int) -> bool:

@@ -23,7 +23,12 @@ from perfassert.frontends.graph.block_kinds import Standing, standing
 from perfassert.frontends.graph.channels import assign_channels
 from perfassert.frontends.graph.executed_counts import Counts
 from perfassert.frontends.graph.items import GraphItem
-from perfassert.frontends.graph.iterations import groups, looked_at
+from perfassert.frontends.graph.iterations import (
+    Decisions,
+    IterationWalked,
+    groups,
+    looked_at,
+)
 from perfassert.frontends.graph.numbering import Numbering
 from perfassert.frontends.machine.opcodes import longest_sleep
 from perfassert.kernel.affine import IntArray
@@ -140,13 +145,14 @@ class _Walk:
         self.memo: dict[int, IntArray] = {}
         self.iteration: dict[int, int] = {}  # of each loop, now
         self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
+        self.counted_by: dict[int, frozenset[int]] = {}
         self.lanes: dict[tuple[int, ...], BoolArray | None] = {}
         self.inside = _blocks_by_loop(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
         self.count = 0
         self.order = 0
-        self.apart_now: set[int] = set()  # loops that are being taken apart
+        self.apart_now: dict[int, Decisions] = {}  # loops that are being taken apart
         self.places: dict[int, float] = {}  # of the iteration among those of its loop, from 0 to 1
         self.varying = self._varying()
         self.of_block = self._of_block()
@@ -232,6 +238,7 @@ class _Walk:
         """
         if self.binder.why_undecided(value):
             return None
+        self.note_decision(value)
         with np.errstate(over="ignore"):
             known = self.symbols.evaluate(value, self.names, self.memo)
         if isinstance(known, Atom):
@@ -247,12 +254,22 @@ class _Walk:
         loops = self.decided_by[condition.index]
         if loops is None:
             return None
+        self.note_decision(condition)
         state = (condition.index, *(self.iteration[x] for x in loops))
         if state not in self.lanes:
             if len(self.lanes) >= _REMEMBERED:
                 self.lanes.clear()
             self.lanes[state] = self._lanes(condition)
         return self.lanes[state]
+
+    def note_decision(self, value: Expression) -> None:
+        """Have the loops that are taken apart know that a value decides about their iterations."""
+        loops = self.counters_in(value) if self.apart_now else frozenset()
+        around: set[int] = set()
+        for index, decisions in self.apart_now.items():
+            around.add(index)
+            if index in loops:
+                decisions.note(value, loops <= around)
 
     def _lanes(self, condition: Expression) -> BoolArray | None:
         if condition.constant is not None:
@@ -264,8 +281,15 @@ class _Walk:
         """Loops whose iteration a condition depends on; None where data decides it."""
         if condition.constant is None and self.binder.why_undecided(condition):
             return None
-        names = (self.symbols.atoms[a].name for a in self.symbols.free_atoms(condition))
-        return tuple(sorted({n.loop for n in names if isinstance(n, LoopCounter)}))
+        return tuple(sorted(self.counters_in(condition)))
+
+    def counters_in(self, value: Expression) -> frozenset[int]:
+        """Loops whose counter stands in a value."""
+        if value.index not in self.counted_by:
+            names = (self.symbols.atoms[a].name for a in self.symbols.free_atoms(value))
+            loops = frozenset(n.loop for n in names if isinstance(n, LoopCounter))
+            self.counted_by[value.index] = loops
+        return self.counted_by[value.index]
 
     def mask(
         self, condition: Expression, mask: BoolArray, span_of: int
@@ -419,7 +443,7 @@ class _Walk:
             return None
         saved = self.names, self.memo
         first: dict[Name, IntArray] = {
-            LoopCounter(x): np.asarray(0) for x in self.counters(value) - self.apart_now
+            LoopCounter(x): np.asarray(0) for x in self.counters(value) - self.apart_now.keys()
         }
         self.names, self.memo = saved[0] | first, {}
         result = self.value(value)
@@ -439,6 +463,8 @@ class _Walk:
         sample tells."""
         if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
             return None
+        for decisions in self.apart_now.values():
+            decisions.complete = False  # the place of the iteration decides, too
         return self.counts.busiest_warps(block.start, loop, self.places.get(loop, 0.5))
 
     def lanes_of(self, warps: frozenset[int]) -> BoolArray:
@@ -528,11 +554,16 @@ class _Walk:
 
     def may_grow(self, index: int) -> bool:
         """Whether the graph is small enough for a loop to be taken apart; else that is noted."""
-        if self.count < _MAX_ITEMS:
+        if self.is_small():
             return True
         message = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
         self.binder.assume(message, self.program.loops[index].span)
         return False
+
+    def is_small(self) -> bool:
+        for decisions in self.apart_now.values():
+            decisions.by_size = True
+        return self.count < _MAX_ITEMS
 
     def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
         """Whether some warps of the block run the loop more often than others."""
@@ -556,7 +587,7 @@ class _Walk:
         if trips <= 0:
             return []
         cuts: list[tuple[int, int]] = []
-        wanted = index in self.varying or self.count < _MAX_ITEMS
+        wanted = index in self.varying or self.is_small()
         if wanted and looked_at(trips, len(self.everyone)) and self.may_grow(index):
             cuts = groups(
                 [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
@@ -614,16 +645,21 @@ class _Walk:
     ) -> list[GraphItem]:
         loop = self.program.loops[index]
         runs: list[tuple[int, list[GraphItem]]] = []
-        self.apart_now.add(index)
+        last = IterationWalked()
         for iteration in range(most):
             self.set_counter(index, iteration)
             self.places[index] = (iteration + 0.5) / most
-            made = self.region(index, mask & (trips > iteration))
+            lanes = mask & (trips > iteration)
+            if runs and self.repeats(index, lanes, last):
+                self.count, self.order = self.count + last.count, self.order + last.order
+                runs[-1] = runs[-1][0] + 1, runs[-1][1]
+                continue
+            made, last = self.walk_iteration(index, lanes)
             if runs and _kind(runs[-1][1]) == _kind(made):
                 runs[-1] = runs[-1][0] + 1, runs[-1][1]
             else:
                 runs.append((1, made))
-        self.apart_now.discard(index)
+        del self.apart_now[index]
         if len(runs) > 1:
             message = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
             self.binder.assume(message, loop.span)
@@ -632,6 +668,35 @@ class _Walk:
             for count, made in runs
             for item in ([GraphItem(trips=count, body=made)] if count > 1 and made else made)
         ]
+
+    def walk_iteration(
+        self, index: int, lanes: BoolArray
+    ) -> tuple[list[GraphItem], IterationWalked]:
+        """What the iteration that counters stand at executes."""
+        decisions = self.apart_now[index] = Decisions()
+        first, order = self.count, self.order
+        made = self.region(index, lanes)
+        walked = IterationWalked(
+            first, self.count - first, self.order - order, self.decided(decisions, lanes)
+        )
+        return made, walked
+
+    def repeats(self, index: int, lanes: BoolArray, last: IterationWalked) -> bool:
+        """Whether an iteration decides all that the ``last`` one that was walked did."""
+        decisions = self.apart_now[index]
+        if decisions.by_size and not (
+            self.count + last.count < _MAX_ITEMS or last.first >= _MAX_ITEMS
+        ):
+            return False
+        return last.decided is not None and self.decided(decisions, lanes) == last.decided
+
+    def decided(self, decisions: Decisions, lanes: BoolArray) -> tuple[bytes, ...] | None:
+        """The values that decide, at the iteration that counters stand at; None where they do not
+        tell."""
+        if not decisions.complete:
+            return None
+        values = [self.value(v) for v in tuple(decisions.noted.values())]
+        return lanes.tobytes(), *(b"" if v is None else v.tobytes() for v in values)
 
     def trips(self, index: int) -> IntArray:
         loop = self.program.loops[index]
