@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from perfassert.hardware.entries import Operation, Scope
 
@@ -43,6 +44,7 @@ class MatrixVariant:
     paired: bool = False
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def from_name(cls, name: str) -> MatrixVariant | None:
         """The variant of a full name; None for the name of anything else."""
         match = _NAME.fullmatch(name)

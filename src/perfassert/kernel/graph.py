@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
@@ -254,6 +255,11 @@ class InstructionGraph:
     body: tuple[BodyItem, ...]
     channels: tuple[Channel, ...] = ()
 
+    @cached_property
+    def _times(self) -> dict[int, int]:
+        """How often the body of each loop runs, as far as that was asked for."""
+        return {}
+
     @staticmethod
     def builder() -> GraphBuilder:
         """Start an empty graph: a builder to which nodes, loops and barriers are added."""
@@ -289,7 +295,9 @@ class InstructionGraph:
         Args:
             node: one of :attr:`nodes`.
         """
-        return prod(map(self.trips, self.chain(node.loop)))
+        if node.loop not in self._times:
+            self._times[node.loop] = prod(map(self.trips, self.chain(node.loop)))
+        return self._times[node.loop]
 
     def executions(self, node: Node, warps: int) -> int:
         """How often the warps of a block together execute a node.

@@ -181,11 +181,19 @@ def error_band(
     if own is not None and not outside:
         seen = ", to which it was fitted" if own.fitted else ""
         return ErrorBand(own.error, own.error, own.suite + seen)
-    alike = nearest_error(kind, {k: row.error for k, row in rows.items() if k != kind})
-    if alike is None:
-        every = (row for others in _table().values() for row in others.values())
-        alike = max((row.error for row in every if row.kind != GUESSED), default=1.0)
+    alike = _error_of_like(LIKE.get(metric, metric), kind)
     return ErrorBand(None, max(alike, own.error if own else 0.0), "", outside)
+
+
+@lru_cache(maxsize=4096)
+def _error_of_like(metric: str, kind: PredictionKind) -> float:
+    """The error of what is most like a kind that does not count itself, or else the widest."""
+    rows = _table().get(metric, {})
+    alike = nearest_error(kind, {k: row.error for k, row in rows.items() if k != kind})
+    if alike is not None:
+        return alike
+    every = (row for others in _table().values() for row in others.values())
+    return max((row.error for row in every if row.kind != GUESSED), default=1.0)
 
 
 def nearest_error(kind: PredictionKind, errors: Mapping[PredictionKind, float]) -> float | None:

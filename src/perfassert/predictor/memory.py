@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from perfassert.engines.volume.binding import loads_past_l1
 from perfassert.engines.volume.estimate import VolumeEstimate
@@ -149,7 +150,7 @@ class MemorySystem:
         queue = _round_to_grain(self.device.memory_issue_cycles)
         return replace(
             node,
-            latency=Latency(queue, _round_to_grain(after), QUEUE, "scheduler"),
+            latency=_queued(queue, _round_to_grain(after)),
             demands=tuple((s, _round_to_grain(c)) for s, c in demands if c > 0),
         )
 
@@ -264,6 +265,11 @@ class MemorySystem:
         latencies spread evenly about their mean, the last of n is (n − 1) / (n + 1) above it."""
         more, one = ((n - 1) / (n + 1) for n in (max(_LINES, lines), _LINES))
         return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
+
+
+@lru_cache(maxsize=4096)
+def _queued(issue: float, completion: float) -> Latency:
+    return Latency(issue, completion, QUEUE, "scheduler")
 
 
 def _past_l1(kernel: Description) -> frozenset[int]:

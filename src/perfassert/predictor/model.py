@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from perfassert.kernel.description import (
     Description,
     GraphKernel,
     Kernel,
+    WrittenKernel,
 )
 from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
@@ -207,6 +209,12 @@ def _graph(kernel: Description) -> InstructionGraph:
     """Its nodes know the numbers of the accesses that they stand for."""
     if isinstance(kernel, BoundKernel):
         return kernel.graph
+    assert isinstance(kernel, WrittenKernel)
+    return _graph_of_written(kernel)
+
+
+@lru_cache(maxsize=16)  # what all launches of a sweep have in common
+def _graph_of_written(kernel: WrittenKernel) -> InstructionGraph:
     if isinstance(kernel, GraphKernel):
         return with_touches(kernel.with_spaces(), kernel)
     assert isinstance(kernel, AccessKernel)

@@ -38,13 +38,18 @@ def _arithmetic_seconds(model: Model, device: Device) -> float:
     """Of the busiest pipeline, all SMs sharing the work evenly."""
     kernel, busy = model.bound_launch.kernel, defaultdict[str, float](float)
     own = kernel.latencies if isinstance(kernel, GraphKernel) else {}  # not the device's operations
+    needs = {
+        name: (device.operation(name).pipeline, least_cycles(name, device))
+        for name in {node.operation for node in model.graph.nodes}
+        if name not in own and _computes(name)
+    }
     for node in model.graph.nodes:
-        if node.operation not in own and _computes(node.operation):
-            pipeline = device.operation(node.operation).pipeline
+        if node.operation in needs:
+            pipeline, cycles = needs[node.operation]
             executions = model.graph.executions(node, model.warps) * model.bound_launch.working
-            busy[pipeline] += executions * least_cycles(node.operation, device)
-    cycles = max(busy.values(), default=0.0)
-    return cycles / device.compute_units / device.peak_clock_hz
+            busy[pipeline] += executions * cycles
+    longest = max(busy.values(), default=0.0)
+    return longest / device.compute_units / device.peak_clock_hz
 
 
 def _computes(operation: str) -> bool:

@@ -246,10 +246,11 @@ class _Compiler:
             )
 
         nodes = tuple(self.node(n, node_index, loop_index) for n in self.order)
+        reach: dict[int, int] = {}  # of each loop: the longest distance that it carries
+        for _, loop, distance in (s for n in nodes for e in n.sources for s in e):
+            reach[loop] = max(distance, reach.get(loop, 0))
         loops = []
         for loop in self.kept:
-            index = loop_index[loop]
-            distances = [d for n in nodes for e in n.sources for _, k, d in e if k == index]
             loops.append(
                 WarpLoop(
                     loop_index[self.graph.loops[loop].parent],
@@ -257,7 +258,7 @@ class _Compiler:
                     self.lengths[loop],
                     self.offsets[ItemKind.LOOP, loop],
                     renumber(self.bodies[loop]),
-                    max(distances, default=0),
+                    reach.get(loop_index[loop], 0),
                 )
             )
         return WarpProgram(nodes, tuple(loops), renumber(body), length)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -410,13 +411,24 @@ def tag_cycles(rows: IntArray, shifts: IntArray, device: Device) -> IntArray:
         whole = shifts[alike] // line
         lines = (rows + rest) // line
         first = _distinct(lines)
-        moved = lines[first] + whole[:, None]
-        hashed = np.zeros_like(moved)
-        for digit in range(0, _HASH_BITS, max(1, (banks - 1).bit_length())):
-            hashed ^= moved >> digit
+        hashes = _bank_hashes(banks)
+        bank = hashes[lines[first] + whole[:, None] & len(hashes) - 1]
         row = first.nonzero()[0] + len(rows) * np.arange(len(whole))[:, None]
         counts = np.bincount(
-            (row * banks + hashed % banks).ravel(), minlength=whole.size * rows.shape[0] * banks
+            (row * banks + bank).ravel(), minlength=whole.size * rows.shape[0] * banks
         )
         cycles[alike] = counts.reshape(len(whole), len(rows), banks).max(axis=2)
     return cycles
+
+
+@lru_cache(maxsize=16)
+def _bank_hashes(banks: int) -> IntArray:
+    """The tag bank of each line, by the low bits of its number: the digits to the base of the
+    number of banks, exclusive-ored."""
+    digits = max(1, (banks - 1).bit_length())
+    places = range(0, _HASH_BITS, digits)
+    lines = np.arange(1 << places[-1] + digits, dtype=np.int64)
+    hashed = np.zeros_like(lines)
+    for digit in places:
+        hashed ^= lines >> digit
+    return hashed % banks

@@ -166,6 +166,8 @@ class Numbering:
     def held_back(self, instruction: ProgramInstruction, state: _State) -> list[_Setter]:
         """What the hardware itself waits for: instructions that hold their warp, and results of
         matrix units in registers."""
+        if not self.interlocked and _HELD not in state:
+            return []
         touched: tuple[int | str, ...] = (_HELD,)
         if self.interlocked:
             touched = (_HELD, *instruction.uses, *instruction.defines)
