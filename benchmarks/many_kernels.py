@@ -29,14 +29,14 @@ template <int N, class T> __global__ void smooth(T* a, int n) {
 """
 
 
-def library(folder: str, count: int) -> Path:
-    """A shared library."""
+def library(folder: str, count: int, kernel: str = KERNEL) -> Path:
+    """A shared library of so many instances of a template."""
     kinds = ("float", "double", "int")
     made = [
         f"template __global__ void smooth<{i // 3 + 1}, {kinds[i % 3]}>({kinds[i % 3]}*, int);"
         for i in range(count)
     ]
-    Path(folder, "many.cu").write_text(KERNEL + "\n".join(made))
+    Path(folder, "many.cu").write_text(kernel + "\n".join(made))
     options = ["-arch=sm_80", "-Xcompiler", "-fPIC", "-c", "many.cu", "-o", "many.o"]
     subprocess.run([tools.need("nvcc").path, *options], cwd=folder, check=True)
     link = ["g++", "-shared", "-Wl,--unresolved-symbols=ignore-all", "many.o", "-o", "libmany.so"]

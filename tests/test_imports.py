@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,16 @@ def test_package_imports_only_the_standard_library():
 def test_names_load_what_they_need():
     code = "import perfassert as pa\npa.Launch; pa.Field; pa.Quantity; pa.devices(); pa.Kernel"
     assert not modules_after(code) & {"numpy", "islpy", "networkx", "tabulate", "pytest"}
+
+
+def test_a_comparison_of_code_loads_no_engine():
+    path = Path(__file__).parent / "frontends" / "fixtures" / "loop.cubin"
+    code = (
+        f"from perfassert.cli.main import main\nmain(['diff', '--', {str(path)!r}, {str(path)!r}])"
+    )
+    loaded = modules_after(code)
+    assert not {m for m in loaded if m.startswith(("perfassert.engines", "perfassert.predictor"))}
+    assert "networkx" not in loaded
 
 
 def test_public_functions_survive_imports_of_everything():

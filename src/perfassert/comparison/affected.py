@@ -11,15 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfassert.baseline import files
 from perfassert.comparison.kernel_changes import CodeDiff, KernelDiff
-from perfassert.comparison.launched import LaunchComparison
 from perfassert.comparison.revisions import relative_to_roots
 from perfassert.comparison.status import Status
 from perfassert.frontends.toolchain.names import fits
 from perfassert.report.markdown_parts import code, words
+
+if TYPE_CHECKING:  # a comparison without launches predicts nothing
+    from perfassert.comparison.launched import LaunchComparison
 
 _LISTED = 40  # of one kind, in text
 

@@ -1,0 +1,236 @@
+"""The same work by this checkout and by another one, in turns: what a tuner and an agent ask for.
+
+``python benchmarks/turns.py [CHECKOUT or COMMIT] [--runs 5] [SCENARIO …]``: without either, the
+last tag. A commit is checked out and its engines are compiled. Prints medians of processor seconds,
+tools included, and their ratio; every process is new. Scenarios are ``star``, ``warm``,
+``session``, ``unrolled``, ``init`` and ``diff``; the last one needs nvcc and a host compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+STEPS = 270
+_PRODUCT = """
+extern "C" __global__ void product(const float* __restrict__ a, const float* __restrict__ b,
+                                   float* __restrict__ c, int n)
+{{
+    extern __shared__ __align__(16) float shared[];
+    float (*as)[64] = (float (*)[64])shared, (*bs)[64] = as + {steps};
+    int row = blockIdx.y * 64, column = blockIdx.x * 64, t = threadIdx.y * 8 + threadIdx.x;
+    float sum[8][8] = {{}};
+    for (int k0 = 0; k0 < n; k0 += {steps}) {{
+        for (int i = 0; i < {steps}; i++) {{
+            as[i][t] = a[(k0 + i) * n + row + t];
+            bs[i][t] = b[(k0 + i) * n + column + t];
+        }}
+        __syncthreads();
+        const float *pa = &as[0][threadIdx.y * 8], *pb = &bs[0][threadIdx.x * 8];
+{body}
+        __syncthreads();
+    }}
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 8; x++)
+            c[(row + threadIdx.y * 8 + y) * n + column + threadIdx.x * 8 + x] = sum[y][x];
+}}
+"""
+_STEP = """{{ float av[8], bv[8];
+  for (int j = 0; j < 8; j++) {{ av[j] = pa[{at} + j]; bv[j] = pb[{at} + j]; }}
+  for (int y = 0; y < 8; y++) for (int x = 0; x < 8; x++) sum[y][x] += av[y] * bv[x]; }}"""
+_KERNELS = (
+    "__global__ void map{k}(const {t}* a, const {t}* b, {t}* c, int n) {{ int i = blockIdx.x * "
+    "blockDim.x + threadIdx.x; if (i < n) c[i] = a[i] * b[i] + {k}; }}",
+    "__global__ void sums{k}(const {t}* a, {t}* c, int n) {{ __shared__ {t} s[256]; {t} v = 0; "
+    "for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x) "
+    "v += a[j] * {k}; s[threadIdx.x] = v; __syncthreads(); for (int d = 128; d > 0; d /= 2) {{ "
+    "if (threadIdx.x < d) s[threadIdx.x] += s[threadIdx.x + d]; __syncthreads(); }} "
+    "if (!threadIdx.x) c[blockIdx.x] = s[0]; }}",
+    "__global__ void search{k}(const {t}* a, const {t}* table, {t}* c, int n) {{ int i = "
+    "blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; int lo = 0, hi = 16 + {k}; "
+    "while (lo < hi) {{ int m = (lo + hi) / 2; if (table[m] < a[i]) lo = m + 1; else hi = m; }} "
+    "c[i] = table[lo]; }}",
+)
+_CHILD = """
+import json, sys, time
+root, head, folder, scenario = sys.argv[1:]
+sys.path[:0] = [f"{root}/src", f"{head}/benchmarks", f"{head}/examples"]
+import perfassert as pa
+assert pa.__file__.startswith(root), pa.__file__
+def seconds(work, questions):
+    work(0)
+    start = time.process_time()
+    for question in range(1, questions + 1):
+        work(question)
+    return (time.process_time() - start) / questions
+if scenario == "star":
+    import volumes
+    device = pa.device("a100")
+    print(seconds(lambda _: volumes.all_configurations(device, volumes.DOMAIN) if _ else None, 1))
+elif scenario == "warm":
+    import compiled
+    kernel = compiled.convolution("about 1,000")
+    print(seconds(lambda n: pa.predict(kernel, compiled.launch(n), "a100"), 10))
+else:
+    kernel = pa.from_cuda(f"{folder}/product.cu", "product")
+    def ask(n):
+        args = {"n": 16 * STEPS}
+        pa.predict(kernel, pa.Launch((32 + n, 32), (8, 8), args, shared_bytes=512 * STEPS), "a100")
+    print(seconds(ask, 3))
+""".replace("STEPS", str(STEPS))
+
+
+def product() -> str:
+    """A matrix product whose loop over a tile is unrolled to 20,000 instructions."""
+    steps = "\n".join(_STEP.format(at=64 * k) for k in range(STEPS))
+    return _PRODUCT.format(steps=STEPS, body=steps)
+
+
+def kernels(count: int = 150) -> str:
+    """A file with that many kernels, which do different things."""
+    types = ("float", "double", "int")
+    return "\n".join(
+        _KERNELS[k % len(_KERNELS)].format(k=k, t=types[k // 3 % 3]) for k in range(count)
+    )
+
+
+def asked(scenario: str) -> Callable[[Path, Path], float]:
+    """Processor seconds of warm predictions in a process of their own."""
+
+    def run(root: Path, folder: Path) -> float:
+        given = [str(root), str(ROOT), str(folder), scenario]
+        return float(_python(root, folder, "-c", _CHILD, *given))
+
+    return run
+
+
+def command(*words: str, needs: Callable[[Path], None]) -> Callable[[Path, Path], float]:
+    """Processor seconds of a command with an empty cache, of its tools too."""
+
+    def run(root: Path, folder: Path) -> float:
+        needs(folder)
+        with tempfile.TemporaryDirectory() as cache:
+            before = _spent()
+            _python(root, Path(cache), "-m", "perfassert", *words, cwd=folder)
+            return _spent() - before
+
+    return run
+
+
+def session(root: Path, _: Path) -> float:
+    """Of a cold session of pytest with 20 kernels on three devices."""
+    import sessions
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        code = sessions.TESTS.format(folder=str(sessions.KERNELS))
+        (folder / "test_kernels.py").write_text(code)
+        before = _spent()
+        devices = [f"--perf-device={device}" for device in sessions.DEVICES]
+        _python(root, folder, "-m", "pytest", "-q", *devices, cwd=folder)
+        return _spent() - before
+
+
+def objects(folder: Path) -> None:
+    """Two objects with 500 kernels each, some of which differ."""
+    import many_kernels
+
+    for side, change in (("old", ("", "")), ("new", ("= sum;", "= N % 7 ? sum : sum * 2;"))):
+        if (folder / side / "many.o").exists():
+            continue
+        (folder / side).mkdir(exist_ok=True)
+        many_kernels.library(str(folder / side), 500, many_kernels.KERNEL.replace(*change))
+
+
+def file_of_kernels(folder: Path) -> None:
+    """150 kernels, and no test file of them."""
+    (folder / "many.cu").write_text(kernels())
+    (folder / "made.perf.toml").unlink(missing_ok=True)
+
+
+SCENARIOS = {
+    "star": asked("star"),
+    "warm": asked("warm"),
+    "session": session,
+    "unrolled": asked("unrolled"),
+    "init": command(
+        "init", "many.cu", "--device", "a100", "-o", "made.perf.toml",
+        needs=file_of_kernels,
+    ),
+    "diff": command("diff", "old/many.o", "new/many.o", needs=objects),
+}  # fmt: skip
+
+
+def _python(root: Path, cache: Path, *words: str, cwd: Path | None = None) -> str:
+    environment = {
+        **os.environ, "PYTHONPATH": f"{root / 'src'}", "PERFASSERT_CACHE_DIR": f"{cache}/cache",
+        "PERFASSERT_TOOL_TIMEOUT": "600",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode > 1:  # `diff` ends with 1 where something got worse
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+    return done.stdout
+
+
+def _spent() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def checkout(named: str | None) -> Iterator[Path]:
+    """A folder as it is, or a commit with its engines compiled."""
+    if named and Path(named).is_dir():
+        yield Path(named).resolve()
+        return
+    git = ["git", "-C", str(ROOT)]
+    describe = [*git, "describe", "--tags", "--abbrev=0"]
+    last = subprocess.run(describe, capture_output=True, text=True, check=False)
+    commit = named or last.stdout.strip()
+    if not commit:
+        raise SystemExit("there is no tag: name a commit or a checkout")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "other")
+        subprocess.run([*git, "worktree", "add", "-q", "--detach", str(folder), commit], check=True)
+        try:
+            build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+            subprocess.run(build, cwd=folder, check=True, capture_output=True)
+            yield folder
+        finally:
+            subprocess.run([*git, "worktree", "remove", "--force", str(folder)], check=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("other", nargs="?", help="a checkout or a commit; default: the last tag")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all")
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_intermixed_args()
+    with checkout(options.other) as other, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "product.cu").write_text(product())
+        print("| scenario | other | this | ratio | runs |\n|---|---|---|---|---|")
+        for scenario in options.scenarios or SCENARIOS:
+            times = [
+                (SCENARIOS[scenario](other, folder), SCENARIOS[scenario](ROOT, folder))
+                for _ in range(options.runs)
+            ]
+            before, after = (statistics.median(column) for column in zip(*times, strict=True))
+            print(f"| {scenario} | {before:.3g} s | {after:.3g} s | {after / before:.2f} | "
+                  f"{options.runs} |", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
