@@ -3,7 +3,7 @@
 Usage: python benchmarks/figures.py [--check]
 
 Writes ``benchmarks/figures.json``, which is committed. ``--check`` counts anew and fails where a
-count is more than a tenth above the one in the file; it measures no time.
+count is more than 5 % above the one in the file; it measures no time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def grown(known: Mapping[str, Mapping[str, int]], current: _Counts) -> list[str]:
-    """What is more than a tenth above the record, or not on it; `make bench` writes a new one."""
+    """What is more than 5 % above the record, or not on it; `make bench` writes a new one."""
     complaints = []
     for scenario, counts in current.items():
         for name, count in counts.items():

@@ -43,7 +43,10 @@ def shares(work: Callable[[], object]) -> dict[str, float]:
             if (Path(file).name, name) in functions:
                 spent[stage] += cumulative
     total = stats.total_tt  # type: ignore[attr-defined]
-    return {**{s: t / total for s, t in spent.items()}, "rest": max(0.0, 1 - sum(spent.values()) / total)}
+    return {
+        **{s: t / total for s, t in spent.items()},
+        "rest": max(0.0, 1 - sum(spent.values()) / total),
+    }
 
 
 def scenarios(folder: Path) -> dict[str, Callable[[], object]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from perfassert.errors import LaunchError, in_short
+from perfassert.frontends.cuda.kernels import files_as_they_are
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
@@ -99,9 +100,9 @@ def predict(
     _check_block(launch, target)
     if volumes is not None:
         return _phenomenological(kernel, launch, target, volumes)
-    version = version_of(kernel, target)
-    predicted = _predict_cached if version is not None else _predict_cached.__wrapped__
-    with without_collections():
+    with without_collections(), files_as_they_are():
+        version = version_of(kernel, target)
+        predicted = _predict_cached if version is not None else _predict_cached.__wrapped__
         return predicted(kernel, launch, target, version)
 
 

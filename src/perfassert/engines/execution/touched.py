@@ -220,11 +220,8 @@ def _buffer(
     """Name and size of the one buffer that all lanes went to."""
     if space != "global":
         return "", None
-    indices = {
-        int(index)
-        for t in touches
-        for index in np.unique(t.addresses[_lanes(t, space)] >> np.uint64(SPAN_BITS))
-    }
+    spans = [t.addresses[_lanes(t, space)] >> np.uint64(SPAN_BITS) for t in touches]
+    indices = {int(end) for own in spans if own.size for end in (own.min(), own.max())}
     index = indices.pop() - 1
     if indices or not 0 <= index < len(regions):
         return "", None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -426,6 +428,22 @@ class Hints:
         return kernel, effective_launch
 
 
+_built: ContextVar[dict[tuple[CompiledCode, str], Binary] | None] = ContextVar(
+    "built", default=None
+)
+
+
+@contextmanager
+def files_as_they_are() -> Iterator[None]:
+    """Within the block no file is looked at again whose code is known: one prediction is of one
+    state of the files."""
+    before = _built.set({})
+    try:
+        yield
+    finally:
+        _built.reset(before)
+
+
 @dataclass(frozen=True, eq=False)
 class CompiledCode:
     """A source and what its author says about it.
@@ -444,6 +462,14 @@ class CompiledCode:
 
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
+        known = _built.get()
+        if known is None:
+            return self._build(arch)
+        if (self, arch) not in known:
+            known[self, arch] = self._build(arch)
+        return known[self, arch]
+
+    def _build(self, arch: str) -> Binary:
         source, constants = self.source_for(arch), self.hints.constants
         binary = self._with_declared_parameters(build(source, arch))
         if constants:

@@ -1,0 +1,27 @@
+"""One prediction is of one state of the files; the next one sees what has changed since."""
+
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.cuda import kernels
+
+pytest.importorskip("nvidia.cu13")
+
+CODE = """
+extern "C" __global__ void copy(const float* a, float* b) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    b[i] = a[i * {stride}];
+}}"""
+
+
+def test_a_prediction_asks_for_the_code_once(tmp_path, monkeypatch):
+    (file := tmp_path / "copy.cu").write_text(CODE.format(stride=1))
+    kernel = pa.from_cuda(file)
+    asked, build = [], kernels.build
+    monkeypatch.setattr(kernels, "build", lambda *given: asked.append(given) or build(*given))
+    before = pa.predict(kernel, pa.Launch(64, 256), "a100")
+    assert len(asked) == 1
+    file.write_text(CODE.format(stride=8))
+    after = pa.predict(kernel, pa.Launch(64, 256), "a100")
+    assert len(asked) == 2
+    assert after.volumes.l2_load.total > before.volumes.l2_load.total
