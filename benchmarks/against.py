@@ -31,7 +31,7 @@ def note(key, kernel, launch, device):
         p = pa.predict(kernel, launch, device)
         volumes = [sum(float(v.total) for v in getattr(p.volumes, q).fields.values())
                    for q in ("l2_load", "l2_store", "dram_load", "dram_store")]
-        found[key] = [f"{{float(p.time):.4g}}", p.confidence, *(f"{{v:.4g}}" for v in volumes)]
+        found[key] = [repr(float(p.time)), p.confidence, *map(repr, volumes)]
     except Exception as error:
         found[key] = [f"{{type(error).__name__}}: {{error}}"[:200]]
 for number, (file, name, launch, defines, options) in enumerate(scope["CASES"]):

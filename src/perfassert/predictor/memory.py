@@ -150,7 +150,7 @@ class MemorySystem:
         queue = _round_to_grain(self.device.memory_issue_cycles)
         return replace(
             node,
-            latency=_queued(queue, _round_to_grain(after)),
+            latency=_queue_latency(queue, _round_to_grain(after)),
             demands=tuple((s, _round_to_grain(c)) for s, c in demands if c > 0),
         )
 
@@ -268,7 +268,7 @@ class MemorySystem:
 
 
 @lru_cache(maxsize=4096)
-def _queued(issue: float, completion: float) -> Latency:
+def _queue_latency(issue: float, completion: float) -> Latency:
     return Latency(issue, completion, QUEUE, "scheduler")
 
 

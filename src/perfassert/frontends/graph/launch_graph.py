@@ -677,7 +677,7 @@ class _Walk:
         first, order = self.count, self.order
         made = self.region(index, lanes)
         walked = IterationWalked(
-            first, self.count - first, self.order - order, self.decided(decisions, lanes)
+            first, self.count - first, self.order - order, self.decisive_values(decisions, lanes)
         )
         return made, walked
 
@@ -688,9 +688,9 @@ class _Walk:
             self.count + last.count < _MAX_ITEMS or last.first >= _MAX_ITEMS
         ):
             return False
-        return last.decided is not None and self.decided(decisions, lanes) == last.decided
+        return last.decided is not None and self.decisive_values(decisions, lanes) == last.decided
 
-    def decided(self, decisions: Decisions, lanes: BoolArray) -> tuple[bytes, ...] | None:
+    def decisive_values(self, decisions: Decisions, lanes: BoolArray) -> tuple[bytes, ...] | None:
         """The values that decide, at the iteration that counters stand at; None where they do not
         tell."""
         if not decisions.complete:
