@@ -151,7 +151,7 @@ def add_clock_range(band: ErrorBand, device: Device, time: Time) -> ErrorBand:
     counted = others if time.limiter == "dram" else time.busy
     longest = max(time.busy, counted * device.clock_hz / slowest)
     least = max(min(dram, time.busy), time.busy * device.clock_hz / fastest)
-    above, below = longest / time.busy - 1, 1 - least / time.busy
+    above, below = longest / time.busy - 1, max(0.0, 1 - least / time.busy)
     return replace(band, above=round_significant(above, 3), below=round_significant(below, 3))
 
 

@@ -80,9 +80,9 @@ class Capped:
     ) -> None:
         """As many rows as fit into a share of what is left, and how many more of ``total`` there
         are; folded away below a ``summary``."""
-        room, kept = self._left * share, 0
+        room, kept = self._left * share - len("… and 1000000 more") - 2 * _width(header), 0
         for row in rows:
-            room -= sum(map(len, row)) + 3 * len(row) + 2
+            room -= _width(row)
             if room < 0:
                 break
             kept += 1
@@ -96,6 +96,11 @@ class Capped:
         """All parts; says how many more there would have been."""
         end = [f"… and {left_out} more, whose causes are not shown"] if left_out else []
         return "\n\n".join((*self.parts, *end)) + "\n"
+
+
+def _width(row: Sequence[str]) -> int:
+    """Characters of a table's line."""
+    return sum(map(len, row)) + 3 * len(row) + 2
 
 
 def report_link(address: str) -> str:
