@@ -29,7 +29,7 @@ template <int N, class T> __global__ void smooth(T* a, int n) {
 """
 
 
-def library(folder: str, count: int, kernel: str = KERNEL) -> Path:
+def build_library(folder: str, count: int, kernel: str = KERNEL) -> Path:
     """A shared library of so many instances of a template."""
     kinds = ("float", "double", "int")
     made = [
@@ -47,7 +47,7 @@ def library(folder: str, count: int, kernel: str = KERNEL) -> Path:
 def main(count: str = "300") -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PERFASSERT_CACHE_DIR"] = f"{folder}/cache"
-        path = library(folder, int(count))
+        path = build_library(folder, int(count))
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")
         for what in ("cold", "warm"):
             begin, used = time.monotonic(), time.process_time()

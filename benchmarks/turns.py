@@ -155,7 +155,7 @@ def objects(folder: Path) -> None:
         if (folder / side / "many.o").exists():
             continue
         (folder / side).mkdir(exist_ok=True)
-        many_kernels.library(str(folder / side), 500, many_kernels.KERNEL.replace(*change))
+        many_kernels.build_library(str(folder / side), 500, many_kernels.KERNEL.replace(*change))
 
 
 def file_of_kernels(folder: Path) -> None:
