@@ -229,12 +229,21 @@ function source(file, lines, { advice, waits, findings, reason }) {
     for (const f of findings.filter((one) => one.file === file && one.line === n))
       rows.push(el("tr", { class: "note" }, ["line", ...COSTS].map((key) => el("td", { class: look(key) })), el("td", {}, `↑ ${f.message}`)));
   });
+  showInBox(rows.find((row) => row.classList.contains("blamed")));
   const own = waits.filter((w) => w.file === file);
   const arrows = own.filter((w) => w.for_file === file && at.has(w.line) && at.has(w.for_line));
   if (arrows.length) rows[0].prepend(el("td", { rowspan: rows.length, class: "blame" }, blame(arrows, at, rows.length)));
   return section(`${file}: what one warp issues, and moves (shaded by ${measure})`, scrolls(el("div", { class: "listing" }, el("table", { class: "source" },
     el("thead", {}, el("tr", {}, arrows.length ? el("td", { class: "blame" }) : null, ["line", ...COSTS, ""].map((h) => el(h ? "th" : "td", { class: h ? look(h) : null }, h)))),
     el("tbody", {}, rows)))), waiting(own));
+}
+
+/* Scrolls the box of a row to it, once both are on the page. */
+function showInBox(row) {
+  if (row) requestAnimationFrame(() => {
+    const box = row.closest(".listing");
+    if (box) box.scrollTop = row.offsetTop - box.clientHeight / 2;
+  });
 }
 
 /* Arcs from the line that is waited for to the one that waits, as wide as the share of the samples. */
