@@ -16,9 +16,11 @@ def most_alive(steps: Sequence[Operands], order: Sequence[int]) -> int:
     What is not used again here is taken to be needed later, and what is not defined here to be
     there from the start; what no step touches does not count.
 
-    >>> steps = [(["R0"], []), (["R1"], ["R0"]), (["R2"], []), (["R3"], ["R2", "R1"])]
-    >>> most_alive(steps, [0, 1, 2, 3]), most_alive(steps, [2, 0, 1, 3])
-    (2, 3)
+    Two loads and a store of each: both loads first need a register more.
+
+    >>> steps = [(["R0"], []), ([], ["R0"]), (["R1"], []), ([], ["R1"])]
+    >>> most_alive(steps, [0, 1, 2, 3]), most_alive(steps, [0, 2, 1, 3])
+    (1, 2)
     """
     place = {k: at for at, k in enumerate(order)}
     current: dict[str, int] = {}  # register → the value in it

@@ -82,11 +82,15 @@ def measured(monkeypatch):
     def measure(*suites):
         text = bands_text(bands(suites), "0")
         monkeypatch.setattr(errors, "read_fit", lambda _: tomllib.loads(text))
+        forget()
+
+    def forget():
         errors._table.cache_clear()
+        errors._error_of_like.cache_clear()
 
     yield measure
     monkeypatch.undo()
-    errors._table.cache_clear()
+    forget()
 
 
 def test_a_kernel_beyond_what_was_measured_is_not_measured(measured):
