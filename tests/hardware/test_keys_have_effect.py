@@ -49,6 +49,7 @@ def of_compiled_code():
     return (
         (atomics, pa.Launch(108, 1024, args={"addresses": 1})),
         (doubles, pa.Launch(108, 1024, args={"addresses": 1, "n": 108 << 10})),
+        (doubles, pa.Launch(108, 1024, args={"addresses": 108 << 10, "n": 108 << 10})),
         (product, pa.Launch((8, 8), 256, args={**matrices, "n": 1024})),
     )
 
