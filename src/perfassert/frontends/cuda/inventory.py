@@ -121,7 +121,8 @@ def kernels(
     if source.kind == "ptx":
         return _of_source(source, arch or _stated_target(source.path))
     if arch is None:
-        raise KernelSourceError(f"{source.path}: give the architecture to compile for, as 'sm_80'")
+        way = "arch='sm_80', or --arch sm_80 on the command line"
+        raise KernelSourceError(f"{source.path}: give the architecture to compile for: {way}")
     return _of_source(source, arch)
 
 

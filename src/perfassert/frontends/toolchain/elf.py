@@ -241,7 +241,7 @@ def of_a_host(content: bytes) -> bool:
 def _architecture(content: bytes) -> int:
     """The number moved up by a byte in ``e_flags`` with ABI version 8 (CUDA 13)."""
     if content[:4] != b"\x7fELF":
-        raise ValueError("it does not start as an ELF file does")
+        raise ValueError("it does not start as an ELF file does; sources end in .cu or .ptx")
     if content[4] != 2 or content[5] != 1:
         raise ValueError("it is no little-endian 64-bit ELF file")
     machine = struct.unpack_from("<H", content, 18)[0]
