@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import reduce
-from operator import and_
+import networkx as nx
 
-from perfassert.kernel.program import Program, ProgramBlock
+from perfassert.frontends.machine.control_flow import EXIT, immediate_postdominators, is_above
+from perfassert.kernel.program import Program
 
 
 class ControlDependence:
@@ -16,8 +15,12 @@ class ControlDependence:
         kept = {b: block for b in program.order
                 if (block := program.blocks.get(b)) is not None and not block.skipped}  # fmt: skip
         self._block_of = {i: b for b, block in kept.items() for i in range(block.start, block.stop)}
-        self._bit = {b: 1 << n for n, b in enumerate(kept)}
-        self._postdominators = _postdominators(kept, self._bit)
+        graph: nx.DiGraph = nx.DiGraph()
+        graph.add_node(EXIT)
+        for b, block in kept.items():
+            following = [s for s in block.successors if s in kept] or [EXIT]
+            graph.add_edges_from((b, s) for s in following)
+        self._postdominator = immediate_postdominators(graph)
 
     def block(self, instruction: int) -> int:
         """The block of an instruction; -1 where it lies in none."""
@@ -28,24 +31,9 @@ class ControlDependence:
         computed there already."""
         if block < 0 or before < 0:
             return True
-        return bool(self._postdominators[before] & self._bit[block])
+        return is_above(block, before, self._postdominator)
 
 
 def control_dependence(program: Program) -> ControlDependence:
     """Of a program, which is asked for once."""
     return program.found.once(ControlDependence, lambda: ControlDependence(program))
-
-
-def _postdominators(blocks: Mapping[int, ProgramBlock], bit: Mapping[int, int]) -> dict[int, int]:
-    """Sets of bits by block: what all of its successors share, and itself."""
-    everything = (1 << len(bit)) - 1
-    result = dict.fromkeys(blocks, everything)
-    changed = True
-    while changed:
-        changed = False
-        for b in reversed(tuple(blocks)):
-            following = [result[s] for s in blocks[b].successors if s in blocks]
-            now = bit[b] | (reduce(and_, following) if following else 0)
-            changed |= now != result[b]
-            result[b] = now
-    return result

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
@@ -12,10 +14,11 @@ from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, 
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import node_space
 from perfassert.predictor.changed_graph import OUTSIDE, inside, node_registers
-from perfassert.predictor.control_dependence import control_dependence
+from perfassert.predictor.control_dependence import ControlDependence, control_dependence
 from perfassert.predictor.list_scheduling import Step
 
 
+@dataclass(eq=False)
 class Dependences:
     """Of a graph: through registers and memory, on branches and on barriers.
 
@@ -23,20 +26,17 @@ class Dependences:
     it loads for the next iteration.
     """
 
-    def __init__(
-        self,
-        graph: InstructionGraph,
-        device: Device,
-        program: Program | None,
-        bound: Sequence[BoundAccess],
-    ) -> None:
-        self.graph = graph
-        self.device = device
-        self.program = program
-        self.bound = bound
-        self.passing = frozenset[int]()
-        self.ahead: dict[int, int] = {}
-        self.control = None if program is None else control_dependence(program)
+    graph: InstructionGraph
+    device: Device
+    program: Program | None
+    bound: Sequence[BoundAccess]
+    passing: frozenset[int] = frozenset()
+    ahead: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def control(self) -> ControlDependence | None:
+        """Which of its code depends on branches, where it has code."""
+        return None if self.program is None else control_dependence(self.program)
 
     def is_load(self, node: Node) -> bool:
         return node.produces and node_space(node) == "global" and not self.writes(node)

@@ -10,7 +10,7 @@ them writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from perfassert.hardware.model import Device
 from perfassert.kernel.bound import BoundAccess
@@ -100,19 +100,12 @@ def remove(
     return without(work.graph_with(frozenset(graph.nodes[n].loop for n in gone)), gone)
 
 
+@dataclass(eq=False)
 class _Scheduling(Dependences):
-    def __init__(
-        self,
-        graph: InstructionGraph,
-        device: Device,
-        program: Program | None,
-        bound: Sequence[BoundAccess],
-    ) -> None:
-        super().__init__(graph, device, program, bound)
-        self.gone = frozenset[int]()
-        self.alive = 0  # values at once, in the new order
-        self.pinned = False  # what no load has to pass a barrier for keeps its place
-        self.changed: dict[int, Node] = {}
+    gone: frozenset[int] = frozenset()
+    alive: int = 0  # values at once, in the new order
+    pinned: bool = False  # what no load has to pass a barrier for keeps its place
+    changed: dict[int, Node] = field(default_factory=dict)
 
     def graph_with(self, loops: frozenset[int]) -> InstructionGraph:
         graph = with_bodies(

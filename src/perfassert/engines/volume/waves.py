@@ -148,13 +148,12 @@ def _parts(groups: LaunchGroups) -> list[tuple[int, int]]:
     cuts: set[int] = set()
     needed: set[int] = set()
     for group in (g for own in groups.fields.values() for g in own):
-        edges = [edge * row for edge in _edges(group, axis, launch)]
-        cuts.update(edges)
-        first, last = _blocks_of(group, axis, launch)
-        if (last - first) * row < concurrent:
-            needed.update({first * row, last * row} & set(edges))
+        ends = _blocks_of(group, axis, launch)
+        cuts.update(edge * row for edge in (*ends, *_strata(group, axis, launch)))
+        if (ends[1] - ends[0]) * row < concurrent:
+            needed.update(edge * row for edge in ends)
     kept = [0]
-    for cut in sorted(cuts):
+    for cut in sorted(cut for cut in cuts if 0 < cut < launch.blocks):
         whole = cut - kept[-1] >= concurrent and launch.blocks - cut >= concurrent
         if cut in needed or whole:
             kept.append(cut)
@@ -173,14 +172,12 @@ def _blocks_of(group: AccessGroup, axis: int, launch: Launch) -> tuple[int, int]
     return first, last
 
 
-def _edges(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
-    """Block indices along an axis at which what the group does may change."""
+def _strata(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
+    """Block indices along an axis between which a condition may let the group do something else."""
     name, blocks = AXES[axis], launch.grid[axis]
-    edges = [*_blocks_of(group, axis, launch)]
     seen = {s for condition in group.conditions for s in condition.symbols()}
-    if seen & {name, f"blockIdx.{name}"}:
-        edges += [blocks * i // _STRATA for i in range(1, _STRATA)]
-    return [edge for edge in edges if 0 < edge < blocks]
+    depends = seen & {name, f"blockIdx.{name}"}
+    return [blocks * i // _STRATA for i in range(1, _STRATA)] if depends else []
 
 
 def _wave_of_part(groups: LaunchGroups, first: int, last: int) -> Wave:

@@ -73,18 +73,19 @@ class Flow:
 
     def dominates(self, a: int, b: int) -> bool:
         """Whether every path to ``b`` passes through ``a``."""
-        return _above(a, b, self.dominator)
+        return is_above(a, b, self.dominator)
 
     def postdominates(self, a: int, b: int) -> bool:
         """Whether every path from ``b`` to the end passes through ``a``."""
-        return _above(a, b, self.postdominator)
+        return is_above(a, b, self.postdominator)
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""
         return loop_chain(self.loops, loop)
 
 
-def _above(a: int, b: int, tree: Mapping[int, int]) -> bool:
+def is_above(a: int, b: int, tree: Mapping[int, int]) -> bool:
+    """Whether ``a`` is ``b`` or an ancestor of it in a tree of immediate dominators."""
     while b != a:
         if b not in tree or tree[b] == b:
             return False
@@ -131,7 +132,7 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
             if edge.target != EXIT:
                 predecessors[edge.target].append(edge)
     return Flow(
-        blocks, order, loops, dominator, _postdominators(graph),
+        blocks, order, loops, dominator, immediate_postdominators(graph),
         {b: tuple(e) for b, e in predecessors.items()}, irreducible,
     )  # fmt: skip
 
@@ -153,8 +154,8 @@ def _reverse_postorder(graph: nx.DiGraph) -> list[int]:
     return list(reversed(list(nx.dfs_postorder_nodes(graph, 0))))
 
 
-def _postdominators(graph: nx.DiGraph) -> dict[int, int]:
-    """Immediate postdominators; endless loops are given an edge to the exit."""
+def immediate_postdominators(graph: nx.DiGraph) -> dict[int, int]:
+    """Those of a graph with :data:`EXIT`, to which endless loops are given an edge."""
     backward = graph.reverse(copy=True)
     for component in nx.strongly_connected_components(graph):
         leaves = any(t not in component for n in component for t in graph.successors(n))
@@ -174,7 +175,7 @@ def _loops(
     for source in order:
         for target in graph.successors(source):
             if target != EXIT and position[target] <= position[source]:
-                if _above(target, source, dominator):
+                if is_above(target, source, dominator):
                     latches.setdefault(target, []).append(source)
                 else:
                     irreducible.add(target)
