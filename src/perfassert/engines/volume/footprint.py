@@ -10,6 +10,7 @@ the shifts that they amount to take the place of a progression.
 
 A run of 8 bytes, repeated four times:
 
+    >>> from perfassert.engines.volume.runs import repeat_runs
     >>> run = Runs(np.array([0]), np.array([8]))
     >>> for stride, granularity in ((8, 1), (64, 1), (64, 64)):
     ...     runs = repeat_runs(run, stride, 4, granularity)
@@ -33,15 +34,11 @@ import numpy as np
 
 from perfassert.engines.volume.groups import AccessGroup, IntArray, Tied
 from perfassert.engines.volume.runs import (
-    EMPTY,
+    Pattern,
     Runs,
-    absorbs,
+    TooManyRuns,
     distinct,
-    merge_runs,
-    repeat_runs,
-    spread,
-    to_granules,
-    union,
+    unite,
 )
 from perfassert.errors import LaunchError
 from perfassert.kernel.affine import Affine, AffineCall, Quotient
@@ -141,51 +138,20 @@ def _narrow_to_ranges(symbols: dict[Name, tuple[int, int]], group: AccessGroup) 
     return True
 
 
-def group_runs(
-    group: AccessGroup, boxes: Sequence[BlockBox], launch: Launch, granularity: int
-) -> Runs:
-    """Bytes that the group touches from ``boxes``; exact at ``granularity``."""
-    parts = [
-        _box_runs(group, symbols, granularity)
-        for box in boxes
-        for symbols in _symbol_boxes(group, box, launch)
-    ]
-    return union(parts, granularity)
-
-
-def _box_runs(group: AccessGroup, symbols: dict[Name, tuple[int, int]], granularity: int) -> Runs:
+def _pattern(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Pattern | None:
+    """What the group touches where its symbols have these values; None: nothing."""
     coefficients = group.coefficients
     enumerated = {name for tied in group.tied for name in tied.names}
-    origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
-    tied_values = list(_enumerate_tied(group, symbols))
-    starts = group.offsets + origin
-    item = group.item_bytes + sum(left_out for _, left_out in tied_values)
-    runs = merge_runs(starts, starts + item, granularity)
-    steps: list[tuple[int, IntArray | int]] = [  # a stride and how often, or all the shifts
-        (c, symbols[s][1]) for s, c in coefficients.items() if s not in enumerated
-    ]
-    for values, _ in tied_values:
+    free = [(c, symbols[s]) for s, c in coefficients.items() if s not in enumerated]
+    steps: list[tuple[int, int | IntArray]] = [(c, count) for c, (_, count) in free]
+    item = group.item_bytes
+    for values, left_out in _enumerate_tied(group, symbols):
         if not len(values):
-            return EMPTY
-        stride = int(np.diff(values).min()) if len(values) > 1 else 0
-        steps.append((stride, values))
-    for stride, times in sorted(steps, key=lambda step: abs(step[0])):
-        if stride and len(runs) and not absorbs(runs, stride, granularity):
-            _check_pieces(group, len(runs) * (times if isinstance(times, int) else len(times)))
-        if isinstance(times, int):
-            runs = repeat_runs(runs, stride, times, granularity)
-        else:
-            runs = spread(runs, times, granularity)
-    return runs
-
-
-def _check_pieces(group: AccessGroup, count: int) -> None:
-    """Bounds time and memory, which grow with the pieces."""
-    if count > _MAX_RUNS:
-        raise LaunchError(
-            f"one footprint in {group.field!r} has {count} separate pieces, more than the "
-            f"{_MAX_RUNS} that can be counted; is an argument or a trip count wrong?"
-        )
+            return None
+        steps.append((int(np.diff(values).min()) if len(values) > 1 else 0, values))
+        item += left_out
+    steps.sort(key=lambda step: abs(step[0]))
+    return Pattern(group.offsets, sum(c * start for c, (start, _) in free), item, steps)
 
 
 def _enumerate_tied(
@@ -235,19 +201,39 @@ def _tied_values(tied: Tied, axes: Sequence[IntArray]) -> IntArray:
 def field_runs(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
 ) -> Runs:
-    """Bytes that any of the groups (of one field) touches; exact at multiples of granularity."""
-    parts: list[Runs] = []
-    for group in groups:
-        parts.append(group_runs(group, boxes, launch, granularity))
-        _check_pieces(group, sum(map(len, parts)))
-    return union(parts, granularity)
+    """Bytes that any of the groups (of one field) touches from ``boxes``; exact at multiples of
+    ``granularity``."""
+    return _unite(groups, boxes, launch, granularity, in_granules=False)
 
 
 def granules(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
 ) -> Runs:
     """Granules that any of the groups (of one field) touches from ``boxes``."""
-    return to_granules(field_runs(groups, boxes, launch, granularity), granularity)
+    return _unite(groups, boxes, launch, granularity, in_granules=True)
+
+
+def _unite(
+    groups: Sequence[AccessGroup],
+    boxes: Sequence[BlockBox],
+    launch: Launch,
+    granularity: int,
+    in_granules: bool,
+) -> Runs:
+    patterns, owners = [], []
+    for group in groups:
+        for box in boxes:
+            for symbols in _symbol_boxes(group, box, launch):
+                if pattern := _pattern(group, symbols):
+                    patterns.append(pattern)
+                    owners.append(group.field)
+    try:
+        return unite(patterns, granularity, _MAX_RUNS, in_granules)
+    except TooManyRuns as many:
+        raise LaunchError(
+            f"one footprint in {owners[many.pattern]!r} has {many.runs} separate pieces, more than "
+            f"the {_MAX_RUNS} that can be counted; is an argument or a trip count wrong?"
+        ) from None
 
 
 def reach(groups: Sequence[AccessGroup]) -> tuple[int, int, int]:

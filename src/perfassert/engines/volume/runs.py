@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perfassert.engines.volume.compiled import Packing, available, core
+
 _DENSE = 16  # places for each value: as many are looked through in the time that it is sorted in
 
 IntArray = npt.NDArray[np.int64]
@@ -110,6 +112,84 @@ def distinct(values: IntArray) -> IntArray:
     first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pattern:
+    """A set of bytes before it is written out: ``bytes`` of them from each of the ``places`` on, all
+    shifted by ``origin``, and repeated step by step.
+
+    ``steps``: a stride and how often, or the least distance of shifts and all the shifts, ascending;
+    the shortest stride first, so that runs become long before they become many.
+    """
+
+    places: IntArray
+    origin: int
+    bytes: int
+    steps: Sequence[tuple[int, int | IntArray]]
+
+
+class TooManyRuns(Exception):
+    """``pattern``: at which of them, by its place; ``runs``: how many there would be."""
+
+    def __init__(self, pattern: int, runs: int) -> None:
+        super().__init__(pattern, runs)
+        self.pattern, self.runs = pattern, runs
+
+
+def unite(
+    patterns: Sequence[Pattern], granularity: int, most: int, in_granules: bool = False
+) -> Runs:
+    """Union of patterns; gaps shorter than ``granularity`` are closed. ``in_granules``: as
+    :func:`to_granules` has it.
+
+    Raises :class:`TooManyRuns` where more than ``most`` would have to be told apart.
+    """
+    if available():
+        return _unite_compiled(patterns, granularity, most, in_granules)
+    united = _unite(patterns, granularity, most)
+    return to_granules(united, granularity) if in_granules else united
+
+
+def _unite_compiled(
+    patterns: Sequence[Pattern], granularity: int, most: int, in_granules: bool
+) -> Runs:
+    packing = Packing(granularity, int(in_granules), most, len(patterns))
+    for pattern in patterns:
+        packing.add(pattern.origin, pattern.bytes)
+        packing.add_array(pattern.places)
+        packing.add(len(pattern.places), len(pattern.steps))
+        for stride, times in pattern.steps:
+            if isinstance(times, int):
+                packing.add(stride, times, 0)
+            else:
+                packing.add(stride, len(times))
+                packing.add_array(times)
+    try:
+        united = np.frombuffer(core().unite_runs(packing.bytes()), dtype=np.int64)
+    except OverflowError as many:
+        raise TooManyRuns(*many.args) from None
+    return Runs(*united.reshape(2, -1))
+
+
+def _unite(patterns: Sequence[Pattern], granularity: int, most: int) -> Runs:
+    parts: list[Runs] = []
+    for number, pattern in enumerate(patterns):
+        starts = pattern.places + pattern.origin
+        runs = merge_runs(starts, starts + pattern.bytes, granularity)
+        for stride, times in pattern.steps:
+            if stride and len(runs) and not absorbs(runs, stride, granularity):
+                pieces = len(runs) * (times if isinstance(times, int) else len(times))
+                if pieces > most:
+                    raise TooManyRuns(number, pieces)
+            if isinstance(times, int):
+                runs = repeat_runs(runs, stride, times, granularity)
+            else:
+                runs = spread(runs, times, granularity)
+        parts.append(runs)
+        if (pieces := sum(map(len, parts))) > most:
+            raise TooManyRuns(number, pieces)
+    return union(parts, granularity)
 
 
 def shift_runs(runs: Runs, distance: int) -> Runs:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perfassert.engines.volume.compiled import Packing, available, core
 from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.representatives import Representative
 from perfassert.engines.volume.runs import distinct
@@ -393,6 +394,26 @@ def wavefronts(
     unit = max(item_bytes, device.shared_bank_bytes)
     banks = max(1, device.shared_banks * device.shared_bank_bytes // unit)
     lanes = next(n for n in range(banks * merged, 0, -1) if addresses.shape[1] % n == 0)
+    count = _wavefronts_compiled if available() else _wavefronts
+    return count(addresses, active, unit, banks, lanes)
+
+
+def _wavefronts_compiled(
+    addresses: IntArray, active: BoolArray, unit: int, banks: int, lanes: int
+) -> IntArray:
+    passes = np.empty(len(addresses), dtype=np.int64)
+    packing = Packing()
+    packing.add_array(passes)
+    packing.add(*addresses.shape, lanes, unit, banks)
+    packing.add_array(addresses)
+    packing.add_array(active, np.bool_)
+    core().count_wavefronts(packing.bytes())
+    return passes
+
+
+def _wavefronts(
+    addresses: IntArray, active: BoolArray, unit: int, banks: int, lanes: int
+) -> IntArray:
     items, lit = (addresses // unit).reshape(-1, lanes), active.reshape(-1, lanes)
     if not lit.all():
         items = np.where(lit, items, np.take_along_axis(items, lit.argmax(axis=1)[:, None], axis=1))
@@ -404,7 +425,26 @@ def wavefronts(
 
 def tag_cycles(rows: IntArray, shifts: IntArray, device: Device) -> IntArray:
     """Tag-stage cycles per base address and warp; addresses sorted along ``rows``."""
-    line, banks = device.l1_line_bytes, device.l1_tag_banks
+    count = _tag_cycles_compiled if available() else _tag_cycles
+    return count(rows, shifts, device.l1_line_bytes, device.l1_tag_banks)
+
+
+def _tag_cycles_compiled(rows: IntArray, shifts: IntArray, line: int, banks: int) -> IntArray:
+    cycles = np.empty((len(shifts), len(rows)), dtype=np.int64)
+    hashes = _bank_hashes(banks)
+    packing = Packing()
+    packing.add_array(cycles)
+    packing.add(*rows.shape, line)
+    packing.add_array(rows)
+    packing.add(len(shifts))
+    packing.add_array(shifts)
+    packing.add(banks, len(hashes))
+    packing.add_array(hashes)
+    core().count_tag_cycles(packing.bytes())
+    return cycles
+
+
+def _tag_cycles(rows: IntArray, shifts: IntArray, line: int, banks: int) -> IntArray:
     cycles: IntArray = np.empty((len(shifts), len(rows)), dtype=np.int64)
     for rest in distinct(shifts % line):  # where lines begin: the same for most base addresses
         alike = shifts % line == rest

@@ -1,0 +1,124 @@
+// The compiled core of the volume engine: what is counted byte by byte and lane by lane. The Python
+// files beside this folder define it. Input is a flat array of 64-bit integers (see compiled.py) in
+// which arrays stand as addresses: the stable ABI of the oldest Python has no buffers.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdexcept>
+
+#include "lines.hpp"
+#include "runs.hpp"
+
+namespace {
+
+using namespace perfassert;
+
+struct Reader {
+  const i64* at;
+  const i64* end;
+  i64 next() {
+    if (at == end) throw std::runtime_error("truncated input");
+    return *at++;
+  }
+  template <class T> T* address() { return reinterpret_cast<T*>(next()); }
+};
+
+struct TooMany { i64 part, pieces; };
+
+// The set that is written into the input as parts: values, each with so many bytes behind it, repeated.
+Runs read_part(Reader& in, i64 number, i64 granularity, i64 most) {
+  const i64 origin = in.next(), bytes = in.next();
+  const i64* values = in.address<const i64>();
+  Runs runs;
+  for (i64 n = in.next(), i = 0; i < n; ++i) {
+    runs.starts.push_back(values[i] + origin);
+    runs.ends.push_back(values[i] + origin + bytes);
+  }
+  merge(runs, granularity);
+  for (i64 left = in.next(); left > 0; --left) {
+    Repetition repetition{in.next(), in.next(), in.address<const i64>()};
+    if (repetition.stride && !runs.starts.empty() && !absorbs(runs, repetition.stride, granularity)) {
+      const i64 pieces = (i64)runs.starts.size() * repetition.times;
+      if (pieces > most) throw TooMany{number, pieces};
+    }
+    repeat(runs, repetition, granularity);
+  }
+  return runs;
+}
+
+// In whole granules where these are wanted, in bytes otherwise.
+Runs unite(Reader& in) {
+  const i64 granularity = in.next(), whole = in.next(), most = in.next(), parts = in.next();
+  Runs all;
+  for (i64 part = 0; part < parts; ++part) {
+    Runs runs = read_part(in, part, granularity, most);
+    append_shifted(all.starts, runs.starts, 0);
+    append_shifted(all.ends, runs.ends, 0);
+    if ((i64)all.starts.size() > most) throw TooMany{part, (i64)all.starts.size()};
+  }
+  if (parts > 1) merge(all, granularity);
+  if (whole) to_granules(all, granularity);
+  return all;
+}
+
+template <class Work> PyObject* call(PyObject* argument, Work work) {
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(argument, &data, &size) < 0) return nullptr;
+  try {
+    Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
+    return work(in);
+  } catch (const TooMany& found) {
+    PyObject* told = Py_BuildValue("(LL)", (long long)found.part, (long long)found.pieces);
+    PyErr_SetObject(PyExc_OverflowError, told);
+    Py_XDECREF(told);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyObject* unite_runs(PyObject*, PyObject* argument) {
+  return call(argument, [](Reader& in) {
+    Runs runs = unite(in);
+    runs.starts.insert(runs.starts.end(), runs.ends.begin(), runs.ends.end());
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(runs.starts.data()),
+                                     (Py_ssize_t)(runs.starts.size() * sizeof(i64)));
+  });
+}
+
+PyObject* count_tag_cycles(PyObject*, PyObject* argument) {
+  return call(argument, [](Reader& in) {
+    i64* out = in.address<i64>();
+    TagStage{in.next(), in.next(), in.next(), in.address<const i64>(), in.next(), in.address<const i64>(),
+             in.next(), in.next(), in.address<const i64>()}.write(out);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* count_wavefronts(PyObject*, PyObject* argument) {
+  return call(argument, [](Reader& in) {
+    i64* out = in.address<i64>();
+    DataStage{in.next(), in.next(), in.next(), in.next(), in.next(), in.address<const i64>(),
+              in.address<const std::uint8_t>()}.write(out);
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef methods[] = {
+    {"unite_runs", unite_runs, METH_O, "The union of sets of bytes, as starts and ends of its runs."},
+    {"count_tag_cycles", count_tag_cycles, METH_O, "Write the cycles of the tag stage into an array."},
+    {"count_wavefronts", count_wavefronts, METH_O, "Write the wavefronts of the data stage into an array."},
+    {nullptr, nullptr, 0, nullptr}};
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
+                      nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
+#endif
+  return made;
+}
