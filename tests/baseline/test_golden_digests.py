@@ -88,7 +88,7 @@ def bound():
     with g.loop(8):
         g.op("fp32", g.op("global_load", space="global"))
     graph = g.build()
-    load = replace(graph.nodes[0], touches=(0,), program=3, stall=2, demands=(("l2", 1.5),))
+    load = graph.nodes[0]._replace(touches=(0,), program=3, stall=2, demands=(("l2", 1.5),))
     graph = replace(graph, nodes=(load, *graph.nodes[1:]))
     return BoundKernel(
         name="bound", fields={"p0": pa.Field.pointer("p0")}, flops=16, dtype="float32",

@@ -92,7 +92,7 @@ def queued(costs, places, gap, warps=1, issue_width=1):
                 g.op("load")
                 demands.append((("server", float(cost)),))
     graph = g.build()
-    nodes = tuple(replace(n, demands=d) for n, d in zip(graph.nodes, demands, strict=True))
+    nodes = tuple(n._replace(demands=d) for n, d in zip(graph.nodes, demands, strict=True))
     latencies = {"load": pa.Latency(gap, RESULT, "queue", "scheduler")}
     return make_unit(
         replace(graph, nodes=nodes), warps, 1, 1, latencies, "in-order", "greedy-then-oldest",
@@ -164,7 +164,7 @@ def test_stores_are_done_when_the_first_server_has_taken_them():
     g = pa.InstructionGraph.builder()
     g.op("store", produces=False)
     graph = g.build()
-    nodes = (replace(graph.nodes[0], demands=(("unit", 3.0), ("share", 20.0))),)
+    nodes = (graph.nodes[0]._replace(demands=(("unit", 3.0), ("share", 20.0))),)
     unit = make_unit(
         replace(graph, nodes=nodes), 1, 2, 1, {"store": pa.Latency(1, 50, "queue", "scheduler")},
         "in-order", "greedy-then-oldest", 1, 1, {"queue": 2},

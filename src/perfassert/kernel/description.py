@@ -337,7 +337,7 @@ class GraphKernel(WrittenKernel):
         if not spaces:
             return self.graph
         nodes = (
-            n if n.space or n.access else replace(n, space=spaces.get(n.operation))
+            n if n.space or n.access else n._replace(space=spaces.get(n.operation))
             for n in self.graph.nodes
         )
         return replace(self.graph, nodes=tuple(nodes))

@@ -124,8 +124,7 @@ class Signal:
     expects: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One instruction. ``fence``: a barrier; ``partial``: one that waits for its edges only.
 
     Of compiled code: ``stall``, cycles until its warp may issue the next instruction; ``touches``:
@@ -137,7 +136,7 @@ class Node:
     ``latency``: its own, in the place of that of its class; ``fetches``: it asks for code.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # in the place of tuple's method
     operation: str
     name: str
     edges: tuple[Edge, ...]
@@ -698,7 +697,7 @@ class GraphBuilder:
             tuple(d.node for d in self._drafts), loops, tuple(self._body), tuple(self._channels)
         )
         nodes = tuple(
-            replace(d.node, edges=tuple(self._edge(graph, d.node, v) for v in d.inputs))
+            d.node._replace(edges=tuple(self._edge(graph, d.node, v) for v in d.inputs))
             for d in self._drafts
         )
         return replace(graph, nodes=nodes)

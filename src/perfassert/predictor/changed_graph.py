@@ -66,7 +66,7 @@ def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
             kept.append(item)
             if waiting and item.kind is ItemKind.NODE:
                 node = graph.nodes[item.number]
-                changed[item.number] = replace(node, edges=(*node.edges, *waiting))
+                changed[item.number] = node._replace(edges=(*node.edges, *waiting))
                 waiting = []
         return kept
 
@@ -117,7 +117,7 @@ def balance_warps(graph: InstructionGraph, warps: int, program: Program | None) 
     shared = {n.index for loop in outermost for n in inside(graph, graph.loops[loop].body)}
     kept = {n.index for loop in serial for n in inside(graph, graph.loops[loop].body)}
     gone = _others_share(graph, shared | kept, warps, program)
-    nodes = tuple(n if n.index in kept else replace(n, warps=None) for n in graph.nodes)
+    nodes = tuple(n if n.index in kept else n._replace(warps=None) for n in graph.nodes)
     return without(replace(graph, nodes=nodes, loops=loops), gone)
 
 
@@ -154,7 +154,7 @@ def _wait_once(graph: InstructionGraph, loop: Loop) -> InstructionGraph:
             return [item for item in items if item != barrier]
         return [part for item in items for part in (both if item == here else (item,))]
 
-    outside = replace(fences[0], loop=loop.parent, edges=())
+    outside = fences[0]._replace(loop=loop.parent, edges=())
     return with_nodes(with_bodies(graph, move), {outside.index: outside})
 
 
@@ -184,7 +184,7 @@ def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) ->
         if len(last_warp | phase.working) != 1:
             break
         last_warp |= phase.working
-        alone |= {n.index: replace(n, warps=last_warp) for n in phase.nodes if not n.fence}
+        alone |= {n.index: n._replace(warps=last_warp) for n in phase.nodes if not n.fence}
         gone |= {n.index for n in phase.nodes if not last_warp <= (n.warps or everyone)}
     return without(with_nodes(graph, alone), gone)
 
@@ -266,7 +266,7 @@ def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> Instructi
                     continue
             if node is not None and node.fence and copied:
                 waits = [Edge((EdgeSource(p, loop, int(loop >= 0)),)) for p in copied]
-                changed[node.index] = replace(node, edges=(*node.edges, *waits))
+                changed[node.index] = node._replace(edges=(*node.edges, *waits))
                 copied = []
             kept.append(item)
         return kept

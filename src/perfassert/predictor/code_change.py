@@ -127,7 +127,7 @@ class CodeChange:
             n: name for i, name in self.change.classes.items() for n in self.copies.get(i, ())
         }
         return {
-            n: replace(graph.nodes[n], operation=name, stall=self._stall(graph.nodes[n], name))
+            n: graph.nodes[n]._replace(operation=name, stall=self._stall(graph.nodes[n], name))
             for n, name in classes.items()
         }
 
@@ -156,5 +156,5 @@ class CodeChange:
                 (server, cycles / 2 if server == LOAD_STORE_UNIT else cycles)
                 for server, cycles in node.demands
             )
-            changed[node.index] = replace(node, latency=less, demands=demands)
+            changed[node.index] = node._replace(latency=less, demands=demands)
         return with_nodes(graph, changed)

@@ -94,15 +94,15 @@ class Fetching:
         later = replace(rule, completion=rule.completion + round(latency * GRAIN) / GRAIN)
         now = self.changed.get(node.index, node)
         demands = ((FETCH, served),) if served else ()
-        self.changed[node.index] = replace(
-            now, latency=later, demands=demands, produces=True, fetches=True
+        self.changed[node.index] = now._replace(
+            latency=later, demands=demands, produces=True, fetches=True
         )
         return cycles - served
 
     def wait(self, node: Node, source: EdgeSource) -> None:
         """The node waits for what another one has asked for."""
         now = self.changed.get(node.index, node)
-        self.changed[node.index] = replace(now, edges=(*now.edges, Edge((source,))))
+        self.changed[node.index] = now._replace(edges=(*now.edges, Edge((source,))))
 
 
 def _able(node: Node) -> bool:

@@ -9,7 +9,6 @@ How many may be started and not done is not known; the queue is taken to be deep
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from perfassert.hardware.matrix import STARTED, WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.hardware.model import Device
@@ -48,7 +47,7 @@ class MatrixUnits:
         if variant is None or variant.unit != STARTED:
             read = self._cycles(operand_bytes(node.operation))
             if read:
-                return replace(node, demands=((self.read, read),))
+                return node._replace(demands=((self.read, read),))
             return self._commit(node) if self.started else None
         own = self.device.operation(node.operation)
         read = self._cycles(variant.shared_bytes)
@@ -58,7 +57,7 @@ class MatrixUnits:
             (self.read, read),
             (own.pipeline, _round_to_grain(own.issue)),
         )
-        return replace(node, latency=latency, demands=tuple(d for d in demands if d[1]))
+        return node._replace(latency=latency, demands=tuple(d for d in demands if d[1]))
 
     def _commit(self, node: Node) -> Node | None:
         """It follows what was started before. Λ is that of a product alone: the operand that is
@@ -69,7 +68,7 @@ class MatrixUnits:
         after = max(1.0, own.completion - self.overlapped)
         latency = Latency(own.issue, after, MATRIX_QUEUE)
         demands = ((own.pipeline, 1 / _GRAIN),)
-        return replace(node, latency=latency, demands=demands, produces=True)
+        return node._replace(latency=latency, demands=demands, produces=True)
 
     def _cycles(self, bytes_: float) -> float:
         return _round_to_grain(bytes_ / self.device.l1_bytes_per_cycle)

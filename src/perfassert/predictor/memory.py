@@ -43,7 +43,7 @@ def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionG
     loads = iter(range(len(kernel.loads)))
     stores = iter(range(len(kernel.loads), len(kernel.accesses)))
     nodes = tuple(
-        replace(n, touches=(next(loads if n.produces else stores),)) if n.touches_global else n
+        n._replace(touches=(next(loads if n.produces else stores),)) if n.touches_global else n
         for n in graph.nodes
     )
     return replace(graph, nodes=nodes)
@@ -148,8 +148,7 @@ class MemorySystem:
                 demands[0] = (LOAD_STORE_UNIT, cycles)
         after = max(1.0, completion - operation.issue)
         queue = _round_to_grain(self.device.memory_issue_cycles)
-        return replace(
-            node,
+        return node._replace(
             latency=_queue_latency(queue, _round_to_grain(after)),
             demands=tuple((s, _round_to_grain(c)) for s, c in demands if c > 0),
         )
@@ -164,7 +163,7 @@ class MemorySystem:
             _round_to_grain(operation.issue + again), _round_to_grain(operation.completion + again),
             operation.pipeline, scope,
         )  # fmt: skip
-        return replace(node, latency=latency)
+        return node._replace(latency=latency)
 
     def _from_others(
         self, known: list[int], costs: list[AccessCost], cycles: float
@@ -193,8 +192,7 @@ class MemorySystem:
         demands = ((LOAD_STORE_UNIT, received / device.l1_bytes_per_cycle),
                    (L2, max(sectors * self.sector_cycles,
                             received / device.l2_port_bytes_per_cycle)))  # fmt: skip
-        return replace(
-            node,
+        return node._replace(
             latency=latency,
             demands=tuple((s, _round_to_grain(c)) for s, c in demands if c > 0),
         )

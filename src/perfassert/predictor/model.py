@@ -243,7 +243,7 @@ def _with_longer_latencies(unit: Unit, growth: Mapping[int, float]) -> Unit:
         replace(
             p,
             nodes=tuple(
-                replace(n, completion=n.completion + round(growth[n.graph_node] * ticks))
+                n._replace(completion=n.completion + round(growth[n.graph_node] * ticks))
                 if n.graph_node in growth
                 else n
                 for n in p.nodes
@@ -264,7 +264,7 @@ def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
             own = node.latency or device_latency(node, device)
             slept = _round_to_grain(node.sleep * 1e-9 * device.clock_hz)
             latency = replace(own, completion=max(own.completion, slept))
-            node = replace(node, latency=latency)
+            node = node._replace(latency=latency)
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
 

@@ -253,7 +253,7 @@ class _Scheduling(Dependences):
                 for edge in step.node.edges
                 if any(s.distance or s.producer not in inner for s in edge.sources)
             )
-            self.changed[step.node.index] = replace(step.node, edges=beyond)
+            self.changed[step.node.index] = step.node._replace(edges=beyond)
 
     def is_gone(self, step: Step) -> bool:
         return step.node is not None and step.node.index in self.gone
@@ -278,7 +278,7 @@ class _Scheduling(Dependences):
                 own, edges = step.node, self.rewire(step.node, step, steps, inner)
                 stall = stalls.get(own.index, own.stall)
                 if (stall, edges) != (own.stall, own.edges):
-                    self.changed[own.index] = replace(own, stall=stall, edges=edges)
+                    self.changed[own.index] = own._replace(stall=stall, edges=edges)
 
     def rewire(
         self, node: Node, step: Step, steps: Sequence[Step], inner: set[int]

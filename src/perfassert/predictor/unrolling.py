@@ -86,13 +86,13 @@ class _Unrolling:
     def node(self, node: Node, copy: int) -> Node:
         read = any(s.producer in self.place for e in node.edges for s in e.sources)
         if not read:
-            return replace(node, index=self.number(node.index, copy)) if copy else node
+            return node._replace(index=self.number(node.index, copy)) if copy else node
         own = self.place[node.index][0] if node.index in self.place else OUTSIDE
         edges = tuple(
             Edge(tuple(self.source(source, own, copy) for source in edge.sources))
             for edge in node.edges
         )
-        return replace(node, index=self.number(node.index, copy), edges=edges)
+        return node._replace(index=self.number(node.index, copy), edges=edges)
 
     def source(self, source: EdgeSource, own: int, copy: int) -> EdgeSource:
         """What that copy of a node in loop ``own`` reads."""

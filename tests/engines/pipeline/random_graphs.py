@@ -145,11 +145,7 @@ def behind_servers(pick, graph, fill=(0, 0.5, 1, 3, 4.25, 12)):
         "b": (("lsu", pick(fill)),),
     }
     nodes = tuple(
-        replace(
-            n,
-            stall=pick((1, 1, 2, 5)),
-            demands=() if n.fence else chains.get(n.operation, ()),
-        )
+        n._replace(stall=pick((1, 1, 2, 5)), demands=() if n.fence else chains.get(n.operation, ()))
         for n in graph.nodes
     )
     return replace(graph, nodes=nodes)

@@ -108,7 +108,7 @@ def test_copies_share_the_memory_system():
     """Behind a server that is slower than all else, the copies come one after the other."""
     graph, latencies = pipeline(30, 8, 1, 200, 40)
     nodes = tuple(
-        replace(n, demands=(("dram", 70),)) if n.operation == "copy" else n for n in graph.nodes
+        n._replace(demands=(("dram", 70),)) if n.operation == "copy" else n for n in graph.nodes
     )
     took = pa.simulate(replace(graph, nodes=nodes), 2, 1, 1, latencies, "in-order").cycles
     assert took == POLL + 30 * 70 + 200 + POLL + 40 + SIGNAL
@@ -169,13 +169,13 @@ def test_where_all_meet_it_is_a_barrier(order):
         warps = settings["warps_per_block"]
         graph = random_graphs.Maker(pick, warps, max_items=3).graph()
         nodes = tuple(
-            replace(n, partial=n.fence, signal=None) for n in graph.nodes
+            n._replace(partial=n.fence, signal=None) for n in graph.nodes
         )  # compiled code's barriers
         barriers = replace(graph, nodes=nodes)
         meeting = replace(
             barriers,
             nodes=tuple(
-                replace(n, signal=Signal(n.index, arrives=True, waits=True)) if n.fence else n
+                n._replace(signal=Signal(n.index, arrives=True, waits=True)) if n.fence else n
                 for n in nodes
             ),
             channels=tuple(Channel("", warps) for _ in nodes),

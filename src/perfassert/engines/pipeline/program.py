@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
-from typing import Union
+from typing import NamedTuple, Union
 
 from perfassert.engines.pipeline.phases import ProgramSignal, program_signals
 from perfassert.errors import GraphError
@@ -22,8 +22,7 @@ SERVER = -1
 _MAX_PIPELINES = 64  # the compiled engine holds the active ones of a scheduler in one word
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramNode:
+class ProgramNode(NamedTuple):
     """``issue``, ``completion``, ``stall`` in ticks; ``demands``: (server, ticks), one after the
     other; ``sources``: per edge, (producer, loop, distance); ``signal``: what it does to a channel.
     """

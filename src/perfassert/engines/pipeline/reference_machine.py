@@ -13,7 +13,7 @@ by the places of that queue:
     ...     _ = g.op("load")
     >>> graph = g.build()
     >>> graph = replace(
-    ...     graph, nodes=tuple(replace(n, demands=(("L2", 8.0),)) for n in graph.nodes)
+    ...     graph, nodes=tuple(n._replace(demands=(("L2", 8.0),)) for n in graph.nodes)
     ... )
     >>> latencies = {"load": pa.Latency(1, 10, "queue")}
     >>> for places in (1, 2, 4):

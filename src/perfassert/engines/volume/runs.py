@@ -116,11 +116,11 @@ def distinct(values: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pattern:
-    """A set of bytes before it is written out: ``bytes`` of them from each of the ``places`` on, all
-    shifted by ``origin``, and repeated step by step.
+    """A set of bytes before it is written out: ``bytes`` of them from each of the ``places`` on,
+    all shifted by ``origin``, and repeated step by step.
 
-    ``steps``: a stride and how often, or the least distance of shifts and all the shifts, ascending;
-    the shortest stride first, so that runs become long before they become many.
+    ``steps``: a stride and how often, or the least distance of shifts and all the shifts,
+    ascending; the shortest stride first, so that runs become long before they become many.
     """
 
     places: IntArray
