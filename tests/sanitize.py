@@ -13,14 +13,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ENGINES = ("pipeline", "execution")
+ENGINES = ("pipeline", "execution", "volume")
 FLAGS = (
     "-shared -fPIC -O1 -g -std=c++17 -ffp-contract=off -fno-omit-frame-pointer "
     "-fsanitize=address,undefined -fno-sanitize-recover=undefined -DPy_LIMITED_API=0x030A0000"
 ).split()
 TESTS = (
     "tests/engines/pipeline/test_simulate.py", "tests/engines/pipeline/test_channels.py",
-    "tests/engines/execution/test_engines_agree.py",
+    "tests/engines/execution/test_engines_agree.py", "tests/engines/volume/test_compiled.py",
 )  # fmt: skip
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so.6")
 

@@ -96,7 +96,7 @@ def test_contents(wheel):
         assert not extensions
         assert path.name.endswith("-py3-none-any.whl")
     elif shutil.which("c++") or shutil.which("g++"):
-        assert len(extensions) == 2
+        assert len(extensions) == 3
         free_threaded = sysconfig.get_config_var("Py_GIL_DISABLED")
         assert ("t-" if free_threaded else "-cp310-abi3-") in path.name
 

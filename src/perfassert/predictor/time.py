@@ -37,6 +37,7 @@ from perfassert.predictor.model import (
 )
 from perfassert.source import Assumption
 from perfassert.system.collection import without_collections
+from perfassert.system.process_pool import map_in_threads
 
 _SERVER = {
     "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
@@ -47,6 +48,7 @@ _SATURATED = 0.5  # of the time: a server that is busy for so long is the limite
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
 _WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
+_WORTH_THREADS = 100_000  # simulated instructions: milliseconds
 _WORTH_SAYING = 1.01
 _MOSTLY_TAIL = 2.0  # from here on most of the time there are units without work
 _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
@@ -225,11 +227,15 @@ def _run(model: Model) -> UnitRun:
     assumptions, end = _extrapolate_end(totals, instructions)
     ends = [end]
     if not model.by_hand and unit.resident > 1:
-        apart = [
-            (s, run_bounded(replace(unit, stagger=s), limit))
-            for s in _start_phases(unit, end, totals)
+        staggers = _start_phases(unit, end, totals)
+        units = [replace(unit, stagger=s) for s in staggers]
+        run_each = map_in_threads if totals.simulated >= _WORTH_THREADS else map
+        apart = run_each(lambda u: run_bounded(u, limit), units)
+        ends += [
+            _extrapolate_end(t, instructions)[1]
+            for s, t in zip(staggers, apart, strict=True)
+            if _all_started(unit, s, t)
         ]
-        ends += [_extrapolate_end(t, instructions)[1] for s, t in apart if _all_started(unit, s, t)]
     end = fmean(ends)
     uneven = _unevenness_factor(model, end)
     return UnitRun(

@@ -24,7 +24,8 @@ _MAX_PIPELINES = 64  # the compiled engine holds the active ones of a scheduler 
 
 class ProgramNode(NamedTuple):
     """``issue``, ``completion``, ``stall`` in ticks; ``demands``: (server, ticks), one after the
-    other; ``sources``: per edge, (producer, loop, distance); ``signal``: what it does to a channel.
+    other, which take ``served`` ticks at least; ``sources``: per edge, (producer, loop, distance);
+    ``signal``: what it does to a channel.
     """
 
     graph_node: int
@@ -39,13 +40,9 @@ class ProgramNode(NamedTuple):
     stall: int
     produces: bool
     demands: tuple[tuple[int, int], ...]
+    served: int
     sources: tuple[tuple[tuple[int, int, int], ...], ...]
     signal: ProgramSignal | None = None
-
-    @property
-    def served(self) -> int:
-        """Ticks that the servers take at least."""
-        return sum(ticks for _, ticks in self.demands) if self.demands else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +301,7 @@ class _Compiler:
             )
             if existing:
                 sources.append(existing)
+        demands = tuple(map(self.demand, node.demands))
         return ProgramNode(
             index,
             operation,
@@ -316,7 +314,8 @@ class _Compiler:
             node.partial,
             node.stall * self.pipelines.ticks,
             node.produces,
-            tuple(map(self.demand, node.demands)) if node.demands else (),
+            demands,
+            sum(ticks for _, ticks in demands),
             tuple(sources),
             self.signals.get(index),
         )
