@@ -36,6 +36,19 @@ def test_a_comparison_of_code_loads_no_engine():
     assert "networkx" not in loaded
 
 
+def test_a_described_kernel_loads_no_front_end():
+    code = (
+        "import perfassert as pa\n"
+        "field = pa.Field('a', 'float32', shape=(4096,))\n"
+        "kernel = pa.Kernel.from_accesses('copy', [field], loads=['a[x]'], stores=['a[x]'])\n"
+        "pa.predict(kernel, pa.Launch.cover((4096,), block=128), 'a100')"
+    )
+    loaded = modules_after(code)
+    fronts = {m for m in loaded if m.startswith("perfassert.frontends.")}
+    assert fronts == {"perfassert.frontends.access_graph"}
+    assert "networkx" not in loaded and "islpy" not in loaded
+
+
 def test_public_functions_survive_imports_of_everything():
     """No module shares its name with a public function of the package."""
     code = (

@@ -19,6 +19,7 @@ from perfassert.hardware.occupancy import Occupancy, occupancy
 from perfassert.kernel.description import (
     AccessKernel,
     BoundKernel,
+    CompiledKernel,
     Description,
     GraphKernel,
     Kernel,
@@ -27,7 +28,6 @@ from perfassert.kernel.description import (
 from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.executed import bind_kernel
 from perfassert.predictor.fetching import Fetching
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
@@ -57,7 +57,13 @@ class BoundLaunch:
 
 def bind_launch(kernel: Kernel, launch: Launch, device: Device) -> BoundLaunch:
     """Bind a kernel to a launch, and estimate what it moves."""
-    return estimate_bound_launch(*bind_kernel(kernel, launch, device), launch, device)
+    if isinstance(kernel, CompiledKernel):
+        from perfassert.predictor.executed import bind_kernel  # and front ends, which take long
+
+        described, effective_launch = bind_kernel(kernel, launch, device)
+    else:
+        described, effective_launch = kernel.bind(launch, device.arch, device.warp_size)
+    return estimate_bound_launch(described, effective_launch, launch, device)
 
 
 def estimate_bound_launch(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 from perfassert.errors import LaunchError, in_short
-from perfassert.frontends.cuda.kernels import files_as_they_are
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
@@ -33,7 +33,6 @@ from perfassert.predictor.errors import (
     exact_metrics,
     read_traits,
 )
-from perfassert.predictor.executed import bind_least
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch, estimate_bound_launch
 from perfassert.predictor.speed_of_light import speed_of_light
@@ -100,10 +99,20 @@ def predict(
     _check_block(launch, target)
     if volumes is not None:
         return _phenomenological(kernel, launch, target, volumes)
-    with without_collections(), files_as_they_are():
+    with without_collections(), _files_as_they_are(kernel):
         version = version_of(kernel, target)
         predicted = _predict_cached if version is not None else _predict_cached.__wrapped__
         return predicted(kernel, launch, target, version)
+
+
+def _files_as_they_are(kernel: Kernel) -> AbstractContextManager[None]:
+    """Within it, compiled code is that of one state of its files. Other kernels need no front end,
+    whose import takes longer than their predictions."""
+    if not isinstance(kernel, CompiledKernel):
+        return nullcontext()
+    from perfassert.frontends.cuda.kernels import files_as_they_are
+
+    return files_as_they_are()
 
 
 @lru_cache(maxsize=512)
@@ -217,6 +226,8 @@ def _least_model(
     """The same launch with the least of what is assumed where data decides."""
     bound = model.bound_launch.kernel
     assert isinstance(bound, BoundKernel)
+    from perfassert.predictor.executed import bind_least
+
     described = bind_least(kernel, launch, target, bound)
     least = estimate_bound_launch(*described, launch, target)
     return loaded_model(_with_volumes(least, launch, volumes)[0], launch, target)

@@ -17,7 +17,6 @@ from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
-from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
@@ -87,10 +86,14 @@ class UnitRun:
 
 def version_of(kernel: Kernel, device: Device) -> str | None:
     """What tells a kernel from itself after its file has changed; None where nothing does."""
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    if not isinstance(kernel, CompiledKernel):
+        return ""
+    from perfassert.frontends.cuda.kernels import CompiledCode  # which who has it has imported
+
+    code = kernel.compiled
     if isinstance(code, CompiledCode):  # compiled again if its file has changed
         return code.binary(device.arch).digest
-    return "" if code is None else None
+    return None
 
 
 def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -29,6 +28,9 @@ def process_pool(jobs: int | None = None) -> Iterator[Submitter | None]:
     if count == 1:
         yield None
         return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         yield pool
 
