@@ -1,5 +1,7 @@
 """Footprints against enumeration of every thread."""
 
+import tracemalloc
+
 import brute_force
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import perfassert as pa
 from perfassert.engines.volume import footprint
 from perfassert.engines.volume.binding import bind_groups
 from perfassert.engines.volume.footprint import box_volume, granules, linear_range, threads_in
+from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.runs import (
     Runs,
     common,
@@ -19,6 +22,9 @@ from perfassert.engines.volume.runs import (
     repeat_runs,
     size,
 )
+from perfassert.kernel.access import Direction
+from perfassert.kernel.affine import Affine, Quotient
+from perfassert.kernel.names import LoopCounter
 
 BLOCKS = [(1, 32, 16), (5, 7, 3), (1024, 1, 1), (16, 2, 2), (3, 1, 1), (32, 4, 1), (1, 1, 8)]
 
@@ -280,3 +286,23 @@ def test_a_footprint_in_too_many_pieces_is_refused_before_it_takes_the_memory():
     assert count(granules(groups, few, launch, 32)) == 64 * 4096
     with pytest.raises(pa.LaunchError, match=r"'a' has \d+ separate pieces"):
         granules(groups, many, launch, 32)
+
+
+@pytest.mark.parametrize("trips", [1 << 20, 1 << 34])
+def test_a_loop_of_any_length_takes_little_memory(trips):
+    """Its counter is tied by a quotient: another 4 B for every three of its values."""
+    counter = LoopCounter(0)
+    groups = [
+        AccessGroup(
+            "a", Direction.LOAD, 4, ((Quotient(Affine(0, ((counter, 1),)), 3), 4),),
+            np.zeros(1, np.int64), 128, frozenset(), ranges=((counter, (0, trips - 1)),),
+            loops=(counter,),
+        )
+    ]  # fmt: skip
+    launch = pa.Launch((1,), (32,))
+    tracemalloc.start()
+    found = count(granules(groups, [((0, 1), (0, 1), (0, 1))], launch, 32))
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 1 << 28
+    assert trips > 1 << 21 or found == -(-trips // 3 * 4 // 32)  # of more values some are left out

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from math import gcd, lcm
+from math import gcd, lcm, prod
 
 import numpy as np
 
@@ -162,8 +162,8 @@ def _enumerate_tied(
     they follow without a gap."""
     for tied in group.tied:
         left_out = 0
-        axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in tied.names}
-        while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
+        axes = {s: range(symbols[s][0], sum(symbols[s])) for s in tied.names}
+        while prod(map(len, axes.values())) > _MAX_ENUMERATED:
             finest = min(
                 (name for name in tied.names if len(axes[name]) > 1),
                 key=lambda name: (_step_of_second(tied, axes, name), -len(axes[name]), str(name)),
@@ -180,15 +180,20 @@ def _enumerate_tied(
         yield values, left_out
 
 
-def _step_of_second(tied: Tied, axes: Mapping[Name, IntArray], name: Name) -> int:
+def _step_of_second(tied: Tied, axes: Mapping[Name, range], name: Name) -> int:
     """Bytes between the first value of a coordinate and the next but one, others at their first."""
     ends = [axes[s][:3:2] if s == name else axes[s][:1] for s in tied.names]
-    address = tied.forms(dict(zip(tied.names, np.ix_(*ends), strict=True)))[0]
+    address = tied.forms(dict(zip(tied.names, _crossed(ends), strict=True)))[0]
     return int(np.ptp(address))
 
 
-def _tied_values(tied: Tied, axes: Sequence[IntArray]) -> IntArray:
-    values = dict(zip(tied.names, np.ix_(*axes), strict=True))
+def _crossed(axes: Sequence[range]) -> tuple[IntArray, ...]:
+    """Arrays that have one axis each, so that together they have all."""
+    return np.ix_(*(np.array(axis, dtype=np.int64) for axis in axes))
+
+
+def _tied_values(tied: Tied, axes: Sequence[range]) -> IntArray:
+    values = dict(zip(tied.names, _crossed(axes), strict=True))
     shape = tuple(map(len, axes))
     address, *conditions = tied.forms(values)
     addresses = np.broadcast_to(address, shape)
