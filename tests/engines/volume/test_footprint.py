@@ -13,6 +13,7 @@ from perfassert.engines.volume import footprint
 from perfassert.engines.volume.binding import bind_groups
 from perfassert.engines.volume.footprint import box_volume, granules, linear_range, threads_in
 from perfassert.engines.volume.groups import AccessGroup
+from perfassert.engines.volume.representatives import representatives
 from perfassert.engines.volume.runs import (
     Runs,
     common,
@@ -288,17 +289,22 @@ def test_a_footprint_in_too_many_pieces_is_refused_before_it_takes_the_memory():
         granules(groups, many, launch, 32)
 
 
-@pytest.mark.parametrize("trips", [1 << 20, 1 << 34])
-def test_a_loop_of_any_length_takes_little_memory(trips):
-    """Its counter is tied by a quotient: another 4 B for every three of its values."""
+def thirds(trips, *terms):
+    """Another 4 B for every three of what counts a loop's iterations and the terms."""
     counter = LoopCounter(0)
-    groups = [
+    quotient = Quotient(Affine(0, ((counter, 1), *terms)), 3)
+    return [
         AccessGroup(
-            "a", Direction.LOAD, 4, ((Quotient(Affine(0, ((counter, 1),)), 3), 4),),
-            np.zeros(1, np.int64), 128, frozenset(), ranges=((counter, (0, trips - 1)),),
-            loops=(counter,),
+            "a", Direction.LOAD, 4, ((quotient, 4),), np.zeros(1, np.int64), 128, frozenset(),
+            ranges=((counter, (0, trips - 1)),), loops=(counter,),
         )
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("trips", [1 << 20, 1 << 34])
+def test_a_loop_of_any_length_takes_little_memory(trips):
+    """Its counter is tied by a quotient."""
+    groups = thirds(trips)
     launch = pa.Launch((1,), (32,))
     tracemalloc.start()
     found = count(granules(groups, [((0, 1), (0, 1), (0, 1))], launch, 32))
@@ -306,3 +312,11 @@ def test_a_loop_of_any_length_takes_little_memory(trips):
     tracemalloc.stop()
     assert taken < 1 << 28
     assert trips > 1 << 21 or found == -(-trips // 3 * 4 // 32)  # of more values some are left out
+
+
+@pytest.mark.parametrize(("trips", "blocks"), [(100, 200), (1 << 16, 200), (1 << 34, 16)])
+def test_fewer_blocks_stand_for_the_grid_where_each_takes_long(trips, blocks):
+    """One value after the other: 2^21 of a block at most, 2^25 of all of them."""
+    chosen = representatives(thirds(trips, ("x", 5)), pa.Launch((200,), (2,)), 128)
+    assert len(chosen) == blocks
+    assert sum(block.weight for block in chosen) == pytest.approx(200)

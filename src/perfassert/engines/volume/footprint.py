@@ -180,6 +180,15 @@ def _enumerate_tied(
         yield values, left_out
 
 
+def points_of_a_block(group: AccessGroup, launch: Launch) -> int:
+    """How many values of tied coordinates are written down for one block."""
+    counts: dict[Name, int] = {s: last - first + 1 for s, (first, last) in group.ranges}
+    for axis, block in zip(AXES, launch.block, strict=True):
+        counts |= {axis: block, f"threadIdx.{axis}": block, f"blockIdx.{axis}": 1}
+    sets = (prod(counts.get(name, 1) for name in tied.names) for tied in group.tied)
+    return sum(min(points, _MAX_ENUMERATED) for points in sets)
+
+
 def _step_of_second(tied: Tied, axes: Mapping[Name, range], name: Name) -> int:
     """Bytes between the first value of a coordinate and the next but one, others at their first."""
     ends = [axes[s][:3:2] if s == name else axes[s][:1] for s in tied.names]
@@ -189,7 +198,7 @@ def _step_of_second(tied: Tied, axes: Mapping[Name, range], name: Name) -> int:
 
 def _crossed(axes: Sequence[range]) -> tuple[IntArray, ...]:
     """Arrays that have one axis each, so that together they have all."""
-    return np.ix_(*(np.array(axis, dtype=np.int64) for axis in axes))
+    return np.ix_(*(np.arange(a.start, a.stop, a.step, dtype=np.int64) for a in axes))
 
 
 def _tied_values(tied: Tied, axes: Sequence[range]) -> IntArray:

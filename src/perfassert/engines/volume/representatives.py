@@ -12,13 +12,20 @@ from dataclasses import dataclass
 from math import prod
 
 from perfassert.engines.volume.block_classes import sampled_blocks
-from perfassert.engines.volume.footprint import BlockBox, block_steps, period
+from perfassert.engines.volume.footprint import (
+    BlockBox,
+    block_steps,
+    period,
+    points_of_a_block,
+)
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.launch import Launch
 
 _MAX_PER_AXIS = 128
 _ALL_BELOW = 256  # grids of at most so many blocks are evaluated block by block, if need be
 _SAMPLED = 64
+_LEAST_SAMPLED = 4
+_MAX_POINTS = 2**25  # of tied coordinates in all sampled blocks, which are written down one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,10 @@ def alike(groups: Sequence[AccessGroup], launch: Launch) -> bool:
 
 def _each_or_sampled(groups: Sequence[AccessGroup], launch: Launch) -> tuple[Representative, ...]:
     """Where the groups of a field move apart from block to block, or guards cut the grid: all
-    blocks, or some of each class that the guards make."""
+    blocks, or some of each class that the guards make; fewer where each takes long."""
     count = _ALL_BELOW if _blocks(launch) <= _ALL_BELOW else _SAMPLED
+    points = sum(points_of_a_block(group, launch) for group in groups)
+    count = min(count, max(_LEAST_SAMPLED, _MAX_POINTS // max(1, points)))
     samples = sampled_blocks(groups, launch, count)
     return tuple(Representative(p, weight, _partial(p, launch)) for p, weight in samples)
 
