@@ -71,10 +71,10 @@ def leave_an_earlier_build(source):
 def test_the_source_distribution_has_every_file_that_is_compiled():
     """It has what ``pyproject.toml`` names; without one header the engine would be left out."""
     settings = loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    named, folders = set(), set()
+    named = set()
     for extension in settings["tool"]["setuptools"]["ext-modules"]:
         named |= {ROOT / file for file in (*extension["sources"], *extension.get("depends", ()))}
-        folders |= {ROOT / Path(file).parent for file in extension["sources"]}
+    folders = {file.parent for file in named}
     assert named == {file for folder in folders for file in folder.glob("*.[ch]pp")}
 
 

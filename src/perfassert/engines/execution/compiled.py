@@ -7,8 +7,7 @@ live as long as the call. Registers are numbered anew, so that those that nothin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,15 @@ from perfassert.engines.execution.memory import Plane
 from perfassert.engines.execution.plan import ExecutionPlan
 from perfassert.engines.execution.presets import Setting
 from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
+from perfassert.engines.extension import compiled_core
 from perfassert.kernel.buffer import PAGE_BYTES
 from perfassert.kernel.machine import Kind, MachineInstruction, MemoryOperand, Micro, Space
 
+_core = partial(compiled_core, "execution")
 _NUMBER = {kind: number for number, kind in enumerate(Kind)}
 _NAMES = {-1: "no buffer", -2: "shared memory", -3: "local memory", -4: "constant memory"}
 _EMPTY = np.zeros(16, np.uint8)
 _NO_TABLE = np.zeros(0, np.int64)
-
-
-@lru_cache(maxsize=1)
-def _core() -> Any:
-    try:
-        return import_module("perfassert.engines.execution._core")
-    except ImportError:
-        return None
 
 
 def available() -> bool:

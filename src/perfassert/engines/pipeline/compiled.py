@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from importlib import import_module
+from functools import lru_cache, partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any
 
+from perfassert.engines.extension import compiled_core
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import WarpProgram
@@ -17,15 +16,8 @@ from perfassert.engines.pipeline.results import Spent, StallProfile, Totals, Tra
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
+_core = partial(compiled_core, "pipeline")
 _KINDS = ("launched", "issued", "completed", "barrier", "retired")
-
-
-@lru_cache(maxsize=1)
-def _core() -> Any:
-    try:
-        return import_module("perfassert.engines.pipeline._core")
-    except ImportError:
-        return None
 
 
 def available() -> bool:

@@ -7,23 +7,15 @@ live as long as the call.
 from __future__ import annotations
 
 from array import array
-from functools import lru_cache
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from perfassert.engines.extension import compiled_core
 
-
-@lru_cache(maxsize=1)
-def core() -> Any:
-    """The extension, or None where it was not built when the package was installed."""
-    try:
-        return import_module("perfassert.engines.volume._core")
-    except ImportError:
-        return None
+core = partial(compiled_core, "volume")
 
 
 def available() -> bool:

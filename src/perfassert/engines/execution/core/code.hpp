@@ -1,9 +1,9 @@
 // Machine code, decoded once: what `kernel/machine.py` describes, with registers as addresses.
 #pragma once
 #include <cstddef>
-#include <cstdint>
-#include <stdexcept>
 #include <vector>
+
+#include "../../module.hpp"
 
 namespace perfassert {
 
@@ -12,7 +12,6 @@ using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 using i32 = std::int32_t;
-using i64 = std::int64_t;
 
 constexpr int kWarp = 32;
 constexpr u32 kAll = 0xFFFFFFFFu;
@@ -82,20 +81,6 @@ struct Instruction {
   bool guarded = false, local = true, ends = false, counts = false;
   u32 holds = 1;
   std::vector<Op> ops;
-};
-
-class Reader {
- public:
-  Reader(const i64* begin, const i64* end) : at_(begin), end_(end) {}
-  i64 next() {
-    if (at_ == end_) throw std::runtime_error("truncated input");
-    return *at_++;
-  }
-  template <class T>
-  T* address() { return reinterpret_cast<T*>(static_cast<std::uintptr_t>(next())); }
-
- private:
-  const i64 *at_, *end_;
 };
 
 inline bool is_control(Kind kind) {

@@ -2,8 +2,7 @@
 // what it computes; these repeat them, one warp's 32 lanes at a time. Input is a flat array of 64-bit
 // integers (see compiled.py) in which arrays stand as addresses: the stable ABI of the oldest Python
 // has no buffers.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../../module.hpp"
 
 #include "interpreter.hpp"
 
@@ -106,10 +105,4 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods, null
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__core() {
-  PyObject* made = PyModule_Create(&module);
-#ifdef Py_GIL_DISABLED
-  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
-#endif
-  return made;
-}
+PyMODINIT_FUNC PyInit__core() { return perfassert::make_module(module); }

@@ -1,9 +1,6 @@
 // The event loop, and how whole periods are found and skipped.
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <unordered_map>
 #include <utility>
 

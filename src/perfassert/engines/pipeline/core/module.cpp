@@ -1,8 +1,7 @@
 // The compiled engine of perfassert's pipeline simulator. reference.py defines the semantics; these
 // files repeat them on states that can be copied, compared and shifted, so that whole periods can
 // be skipped exactly. Input and output are flat arrays of 64-bit integers (see compiled.py).
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../../module.hpp"
 
 #include "engines.hpp"
 
@@ -50,10 +49,4 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__core() {
-  PyObject* made = PyModule_Create(&module);
-#ifdef Py_GIL_DISABLED
-  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
-#endif
-  return made;
-}
+PyMODINIT_FUNC PyInit__core() { return perfassert::make_module(module); }

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <stdexcept>
 #include <vector>
+
+#include "../../module.hpp"
 
 namespace perfassert {
 
-using i64 = std::int64_t;
 constexpr i64 kNever = INT64_MAX / 4;
 
 struct Source { i64 producer, loop, distance; };
@@ -57,19 +56,11 @@ struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_c
 // Nothing can happen any more: the node of the graph at which a warp waits.
 struct Deadlock { i64 node; };
 
-struct Reader {
-  const i64* at;
-  const i64* end;
-  i64 next() {
-    if (at == end) throw std::runtime_error("truncated input");
-    return *at++;
-  }
-  std::vector<Item> items() {
-    std::vector<Item> result(next());
-    for (auto& item : result) { item.is_loop = next(); item.index = next(); }
-    return result;
-  }
-};
+inline std::vector<Item> read_items(Reader& in) {
+  std::vector<Item> result(in.next());
+  for (auto& item : result) { item.is_loop = in.next(); item.index = in.next(); }
+  return result;
+}
 
 inline void read_signal(Reader& in, Signal& signal) {
   signal.channel = in.next();
@@ -99,9 +90,9 @@ inline Program read_program(Reader& in) {
   }
   for (auto& l : p.loops) {
     for (i64* f : {&l.parent, &l.trips, &l.length, &l.offset, &l.reach}) *f = in.next();
-    l.body = in.items();
+    l.body = read_items(in);
   }
-  p.body = in.items();
+  p.body = read_items(in);
   p.chains.resize(p.loops.size());
   for (size_t i = 0; i < p.loops.size(); ++i) {
     for (i64 l = (i64)i; l >= 0; l = p.loops[l].parent) p.chains[i].push_back(l);

@@ -1,11 +1,9 @@
 // Division that rounds down, as Python's.
 #pragma once
 
-#include <cstdint>
+#include "../../module.hpp"
 
 namespace perfassert {
-
-using i64 = std::int64_t;
 
 // Divides by one positive number again and again, without a division where that is a power of two.
 struct Divisor {

@@ -1,10 +1,7 @@
 // The compiled core of the volume engine: what is counted byte by byte and lane by lane. The Python
 // files beside this folder define it. Input is a flat array of 64-bit integers (see compiled.py) in
 // which arrays stand as addresses: the stable ABI of the oldest Python has no buffers.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <stdexcept>
+#include "../../module.hpp"
 
 #include "lines.hpp"
 #include "runs.hpp"
@@ -12,16 +9,6 @@
 namespace {
 
 using namespace perfassert;
-
-struct Reader {
-  const i64* at;
-  const i64* end;
-  i64 next() {
-    if (at == end) throw std::runtime_error("truncated input");
-    return *at++;
-  }
-  template <class T> T* address() { return reinterpret_cast<T*>(next()); }
-};
 
 struct TooMany { i64 part, pieces; };
 
@@ -115,10 +102,4 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__core() {
-  PyObject* made = PyModule_Create(&module);
-#ifdef Py_GIL_DISABLED
-  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
-#endif
-  return made;
-}
+PyMODINIT_FUNC PyInit__core() { return perfassert::make_module(module); }
