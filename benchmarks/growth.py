@@ -1,0 +1,111 @@
+"""How the time of a prediction grows with a kernel's instructions, its loops' trips, and the grid.
+
+``python benchmarks/growth.py`` prints, for each of them, processor seconds of sizes that lie a
+factor apart, and the exponent of the power law through them: least squares of the logarithms. It
+needs the extra ``cuda``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import perfassert as pa
+
+_LINE = "    s = s * a[i + {k}] + {k};"
+_STRAIGHT = """
+extern "C" __global__ void straight(const float* a, float* b, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+{lines}
+    b[i] = s;
+}}
+"""
+_LOOP = """
+extern "C" __global__ void loop(const float* a, float* b, int n, int trips) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+    for (int k = 0; k < trips; k++) s = s * a[i + (k & 1023) * n] + a[i];
+    b[i] = s;
+}
+"""
+_RUNS = 3
+_BLOCKS = 4096
+
+
+def _seconds(work: Callable[[int], object]) -> float:
+    """The least of some runs, which are told their number; one before them is not counted."""
+    work(0)
+    spent = []
+    for number in range(1, _RUNS + 1):
+        start = time.process_time()
+        work(number)
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+def _ask(kernel: pa.CompiledKernel, **args: int) -> Callable[[int], object]:
+    """Warm predictions, each of a launch that was not asked for before."""
+    return lambda number: pa.predict(kernel, pa.Launch((_BLOCKS + number,), (256,), args), "a100")
+
+
+def by_instructions(folder: Path, lines: Sequence[int]) -> dict[int, float]:
+    """Of straight code, by its machine instructions."""
+    found = {}
+    for count in lines:
+        path = folder / f"straight{count}.cu"
+        body = "\n".join(_LINE.format(k=k) for k in range(count))
+        path.write_text(_STRAIGHT.format(lines=body))
+        kernel = pa.from_cuda(path)
+        prediction = pa.predict(kernel, pa.Launch((1,), (32,), {"n": 1 << 20}), "a100")
+        instructions = int(prediction.resources.instructions)
+        found[instructions] = _seconds(_ask(kernel, n=1 << 20))
+    return found
+
+
+def by_trips(folder: Path, trips: Sequence[int]) -> dict[int, float]:
+    """Of one loop."""
+    path = folder / "loop.cu"
+    path.write_text(_LOOP)
+    kernel = pa.from_cuda(path)
+    return {count: _seconds(_ask(kernel, n=1 << 20, trips=count)) for count in trips}
+
+
+def by_blocks(blocks: Sequence[int]) -> dict[int, float]:
+    """Of a stencil by address expressions."""
+    found = {}
+    for count in blocks:
+        field = pa.Field("a", "float32", (256 * (count + _RUNS),), halo=1)
+        loads = [f"a[x + {d}]" for d in (-1, 0, 1)]
+        kernel = pa.Kernel.from_accesses("row", [field], loads, ["a[x]"])
+        found[count] = _seconds(
+            lambda n, k=kernel, c=count: pa.predict(k, pa.Launch((c + n,), (256,)), "a100")
+        )
+    return found
+
+
+def exponent(seconds: Mapping[int, float]) -> float:
+    """Of the power law through the points."""
+    slope = np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0]
+    return float(slope)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        grown = {
+            "instructions": by_instructions(folder, (250, 500, 1000, 2000, 4000)),
+            "trips": by_trips(folder, [10**n for n in range(3, 9)]),
+            "blocks": by_blocks([10**n for n in range(2, 7)]),
+        }
+    for what, seconds in grown.items():
+        points = ", ".join(f"{size:.3g}: {t * 1e3:.3g} ms" for size, t in seconds.items())
+        print(f"{what}: exponent {exponent(seconds):.2f} ({points})")
+
+
+if __name__ == "__main__":
+    main()
