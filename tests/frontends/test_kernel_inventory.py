@@ -8,6 +8,7 @@ import pytest
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda import inventory
 from perfassert.frontends.toolchain import tools
 
 COUNT = 24
@@ -114,6 +115,59 @@ def test_no_tool_runs_again(library, monkeypatch):
     copy.write_bytes(library.read_bytes())
     assert pa.kernels(copy) == first
     assert record == []
+
+
+@pytest.fixture
+def disassembled(monkeypatch):
+    """Options of each run of nvdisasm."""
+    commands = []
+    real = tools.run_tool
+
+    def run(name, command, **more):
+        if name == "nvdisasm":
+            commands.append(command[1:-1])
+        return real(name, command, **more)
+
+    monkeypatch.setattr(tools, "run_tool", run)
+    monkeypatch.setattr(inventory, "_KNOWN_CODE", {})
+    return commands
+
+
+def test_code_that_is_known_is_not_disassembled_again(tmp_path, disassembled, monkeypatch):
+    text = "__global__ void k{0}(int* a) {{ a[threadIdx.x] = {0}; }}\n"
+    base = written(tmp_path, text.format(1) + text.format(2), "base.cu")
+    head = written(tmp_path, text.format(3) + text.format(2), "head.cu")
+    pa.kernels(base, "sm_80")
+    infos = pa.kernels(head, "sm_80")
+    everything, part = disassembled
+    assert (everything, part[:2]) == (["-c"], ["-c", "-fun"])
+    assert len(part[2].split(",")) == 1
+    monkeypatch.setattr(inventory, "_KNOWN_CODE", {})
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "new"))
+    assert pa.kernels(head, "sm_80") == infos
+    assert disassembled[2] == ["-c"]
+
+
+def test_code_that_calls_functions_is_disassembled_with_them(tmp_path, disassembled):
+    function = "__device__ __noinline__ int f(int x) {{ return x * x % {}; }}\n"
+    kernel = "__global__ void k(int* a) { a[threadIdx.x] = f(a[threadIdx.x]); }\n"
+    seven, nine = (
+        pa.kernels(written(tmp_path, function.format(n) + kernel, f"{n}.cu"), "sm_80")[0]
+        for n in (7, 9)
+    )
+    assert seven.digest != nine.digest
+    assert disassembled == [["-c"], ["-c"]]
+
+
+def test_much_code_is_disassembled_in_pieces(tmp_path, disassembled, monkeypatch):
+    path = written(tmp_path, instances(COUNT), "many.cu")
+    whole = pa.kernels(path, "sm_80")
+    monkeypatch.setattr(inventory, "_KNOWN_CODE", {})
+    monkeypatch.setattr(inventory, "_PIECE", 1 << 10)
+    monkeypatch.setattr(inventory, "cores", lambda: 3)
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "new"))
+    assert pa.kernels(path, "sm_80") == whole
+    assert [len(c) for c in disassembled] == [1, 3, 3, 3]
 
 
 def test_digests_are_of_the_code(tmp_path):

@@ -24,7 +24,7 @@ class Submitter(Protocol):
 @contextmanager
 def process_pool(jobs: int | None = None) -> Iterator[Submitter | None]:
     """A pool of ``jobs`` fresh processes (default: one per usable core); none for one job."""
-    count = jobs or _cores()
+    count = jobs or cores()
     if count == 1:
         yield None
         return
@@ -40,7 +40,7 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R
 
     Results come in order; after an error nothing more is started.
     """
-    count = min(_cores(), len(items))
+    count = min(cores(), len(items))
     if count <= 1:
         yield from map(function, items)
         return
@@ -54,7 +54,8 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R
                 future.cancel()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -29,6 +29,7 @@ class OpcodeTable:
     longest_sleep: int = 0
 
 
+@lru_cache(maxsize=4096)
 def operation_class(opcode: str, arch: str) -> str | None:
     """The class of ``"LDG.E.64"`` on ``"sm_80"``; None for an unknown opcode."""
     table = opcode_table(_family(arch)).classes
@@ -58,6 +59,7 @@ def opcode_roles(opcode: str, arch: str) -> frozenset[Role]:
     return frozenset(role for needed, role in candidates if needed.issubset(modifiers))
 
 
+@lru_cache(maxsize=64)
 def _family(arch: str) -> str:
     number = int("".join(c for c in arch if c.isdigit()) or 0)
     return next(name for least, name in _FAMILIES if number >= least)

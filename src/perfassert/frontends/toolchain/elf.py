@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from perfassert.errors import KernelSourceError
 
@@ -84,14 +86,40 @@ class Cubin:
         """Mangled names of the entry functions, in the order of the symbol table."""
         return [s.name for s in self.symbols if s.entry and self.section(f".text.{s.name}")]
 
-    def code_bytes(self) -> int:
-        """Of all functions."""
+    def code_bytes(self, functions: Sequence[int] = ()) -> int:
+        """Of the functions with these symbol indices, else of all."""
+        if functions:
+            return sum(self.symbols[index].size for index in functions)
         return sum(s.size for s in self.sections if s.name.startswith(".text."))
 
     def code_symbols(self, kernel: str) -> list[int]:
         """Symbol indices of the kernel and of functions in sections that are no other kernel's."""
         others = {s.section for s in self.symbols if s.entry and s.name != kernel} | {0}
         return [s.index for s in self.symbols if s.function and s.section not in others]
+
+    def functions(self) -> Mapping[int, str]:
+        """Symbol index → name."""
+        return {s.index: s.name for s in self.symbols if s.function}
+
+    def function(self, name: str) -> int:
+        """Its symbol index."""
+        return self._function_places[name][0]
+
+    def calls_nothing(self, kernel: str) -> bool:
+        """Whether the kernel's code is all of what it executes: nothing in it is filled in by the
+        loader, and no function lies beside it."""
+        fixed = any(self.section(f".{kind}.text.{kernel}") for kind in _RELOCATIONS)
+        _, section = self._function_places[kernel]
+        return not fixed and self._functions_of_section[section] == 1
+
+    @cached_property
+    def _function_places(self) -> Mapping[str, tuple[int, int]]:
+        """Function → the indices of its symbol and section."""
+        return {s.name: (s.index, s.section) for s in self.symbols if s.function}
+
+    @cached_property
+    def _functions_of_section(self) -> Mapping[int, int]:
+        return Counter(s.section for s in self.symbols if s.function)
 
     def ptx(self) -> dict[str, str]:
         """Section name → PTX text (``-lineinfo``): one line per NUL, comments left out."""
@@ -205,13 +233,19 @@ class Cubin:
         return [places[ordinal] for ordinal in sorted(places)]
 
     def _of_symbol(self, kernel: str, wanted: int) -> int | None:
-        indices = {s.index for s in self.symbols if s.name == kernel and s.function}
+        return self._of_functions.get((kernel, wanted))
+
+    @cached_property
+    def _of_functions(self) -> Mapping[tuple[str, int], int]:
+        """Function and attribute → value; the first one counts."""
+        functions = self.functions()
+        values: dict[tuple[str, int], int] = {}
         for attribute, value in self._attributes(".nv.info"):
-            if attribute == wanted and len(value) >= 8:
+            if len(value) >= 8:
                 index, size = struct.unpack_from("<II", value)
-                if index in indices:
-                    return int(size)
-        return None
+                if index in functions:
+                    values.setdefault((functions[index], attribute), int(size))
+        return values
 
     def _attributes(self, section: str) -> Iterator[tuple[int, bytes]]:
         """Attribute number and payload: format 4 has a length, others two bytes in its place."""
