@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from perfassert.pytest_plugin.usage import USAGE
 from perfassert.system.confined import FOLDER
 
 if TYPE_CHECKING:
+    from perfassert.pytest_plugin.ahead import AheadOfTests
     from perfassert.pytest_plugin.session import Perf
 
 MARKER = (
@@ -35,6 +36,7 @@ MARKER = (
     "why the test is expected to fail on it."
 )
 _WORKER_USAGE = pytest.StashKey[list[str]]()  # told by xdist workers, not yet printed
+_AHEAD: pytest.StashKey[AheadOfTests] = pytest.StashKey()
 _LAYOUT = pytest.StashKey[layout.Layout]()
 _OUTPUT_KEY = "perfassert_usage_errors"
 _BASELINES = "__perf__"  # the folder has files of the same names
@@ -215,11 +217,27 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     known.extend(p for p in problems if p not in known)
 
 
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Kernels of later tests are compiled while earlier ones run; workers of xdist leave the other
+    cores to each other.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtestloop
+    """
+    config = session.config
+    items = [item for item in session.items if item.get_closest_marker("perf")]
+    if items and not config.option.collectonly and not hasattr(config, "workerinput"):
+        from perfassert.pytest_plugin.ahead import AheadOfTests
+
+        config.stash[_AHEAD] = AheadOfTests(items)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run whose workers found tests without meaning ends as a usage error.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish
     """
+    if _AHEAD in session.config.stash:
+        session.config.stash[_AHEAD].close()
     if session.config.stash.get(_WORKER_USAGE, []):
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
@@ -244,7 +262,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_call
     """
     try:
-        with _only_genuine(item):
+        with _only_genuine(item), _compiling_ahead(item):
             return (yield)
     except Exception as error:
         if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
@@ -266,6 +284,13 @@ def _only_genuine(item: pytest.Item) -> Generator[None, None, None]:
         yield
     finally:
         GATE.reset(token)
+
+
+def _compiling_ahead(item: pytest.Item) -> AbstractContextManager[None]:
+    ahead = item.config.stash.get(_AHEAD, None)
+    if ahead is None or PERF not in item.stash:
+        return nullcontext()
+    return ahead.of_test(item)
 
 
 def _skips(config: pytest.Config) -> bool:

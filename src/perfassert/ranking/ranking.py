@@ -22,6 +22,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.ahead import compiled_ahead
 from perfassert.predictor.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
 from perfassert.quantity import to_list, to_real
@@ -79,13 +80,15 @@ def rank(
     if not 0.5 < sure < 1:
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
-    for key, (own, launch) in _pairs(candidates, kernel, domain):
-        if key in predictions:
-            raise RankingError(f"candidate {format_key(key)} occurs twice")
-        try:
-            predictions[key] = predictor(own, launch, device)
-        except LaunchError as error:
-            raise LaunchError(f"candidate {format_key(key)}: {error}") from None
+    pairs = [*_pairs(candidates, kernel, domain)]
+    with compiled_ahead((own, device) for _, (own, _) in pairs):
+        for key, (own, launch) in pairs:
+            if key in predictions:
+                raise RankingError(f"candidate {format_key(key)} occurs twice")
+            try:
+                predictions[key] = predictor(own, launch, device)
+            except LaunchError as error:
+                raise LaunchError(f"candidate {format_key(key)}: {error}") from None
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))

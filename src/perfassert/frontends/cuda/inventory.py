@@ -182,10 +182,9 @@ def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     content = prepare(Source(path, "cubin"), arch or "sm_80").files.files[path]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
-    infos = cache.load(entry, _read_infos)
-    if infos is None:
-        infos = _container_kernels(path, content, arch)
-        cache.store(entry, _to_json(infos))
+    infos = cache.remember(
+        entry, lambda: _container_kernels(path, content, arch), _read_infos, _to_json
+    )
     return _with_demangled_names(infos)
 
 
@@ -233,10 +232,12 @@ def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["kernels", digest, arch, nvdisasm.identity()])
-    infos = cache.load(entry, _read_infos)
-    if infos is None:
-        infos = _describe(nvdisasm, Cubin(content, where), content, arch)
-        cache.store(entry, _to_json(infos))
+    infos = cache.remember(
+        entry,
+        lambda: _describe(nvdisasm, Cubin(content, where), content, arch),
+        _read_infos,
+        _to_json,
+    )
     return _with_demangled_names(infos)
 
 

@@ -40,6 +40,7 @@ from perfassert.frontends.binding.grid_strides import normalise_strides
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
 from perfassert.frontends.machine.lowering import executable
+from perfassert.frontends.toolchain import ahead
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
     Binary,
@@ -277,6 +278,13 @@ def own_toolchain(kernel: Kernel) -> str | None:
     return source.toolchain if isinstance(source, (Source, _Written)) else None
 
 
+def written_source(kernel: object) -> Source | None:
+    """The source of a kernel that no generator writes."""
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    source = code.source if isinstance(code, CompiledCode) else None
+    return source if isinstance(source, Source) else None
+
+
 def check_source_file(place: Path) -> None:
     """Raises :class:`KernelSourceError` where there is no such file."""
     if "\n" in str(place):
@@ -471,7 +479,8 @@ class CompiledCode:
 
     def _build(self, arch: str) -> Binary:
         source, constants = self.source_for(arch), self.hints.constants
-        binary = self._with_declared_parameters(build(source, arch))
+        build_it = ahead.build if source is self.source else build
+        binary = self._with_declared_parameters(build_it(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
             if not self.hints.recorded:

@@ -42,8 +42,10 @@ _TURING = "sm_75"
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
 
-def build(source: Source, arch: str) -> Binary:
+def build(source: Source, arch: str, missed: Callable[[Source, str], None] | None = None) -> Binary:
     """``source`` as machine code for ``arch`` (such as ``"sm_80"``).
+
+    ``missed`` is called with both before something is compiled that is not remembered.
 
     :class:`~perfassert.KernelSourceError` where the source cannot be read or compiled, with its
     place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
@@ -55,12 +57,9 @@ def build(source: Source, arch: str) -> Binary:
         return from_fixture(text, source.kernel, arch, str(source.path))
     job = _job(source, content, arch)
     entry = job.key("kernel", repr(source.kernel))
-    binary = cache.load(entry, from_dict) if entry else None
-    if binary is None:
-        binary = _build(job)
-        if entry:
-            cache.store(entry, to_dict(binary))
-    return binary
+    if missed is not None and entry is not None and not cache.has(entry):
+        missed(source, arch)
+    return cache.remember(entry, lambda: _build(job), from_dict, to_dict)
 
 
 def image(source: Source, arch: str) -> bytes:
@@ -75,11 +74,12 @@ def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
         return binary
     job = _job(source, _read_source(source), arch)
     entry = job.key("variables", source.kernel or "")
-    known = cache.load(entry, _members_from_json) if entry else None
-    if known is None:
-        known = layout.variables(modules.debug_information(job, binary.mangled))
-        if entry:
-            cache.store(entry, {name: [*map(asdict, members)] for name, members in known.items()})
+    known = cache.remember(
+        entry,
+        lambda: layout.variables(modules.debug_information(job, binary.mangled)),
+        _members_from_json,
+        lambda known: {name: [*map(asdict, members)] for name, members in known.items()},
+    )
 
     def with_members(symbols: tuple[Unset, ...]) -> tuple[Unset, ...]:
         return tuple(replace(u, members=known.get(u.name, ())) for u in symbols)

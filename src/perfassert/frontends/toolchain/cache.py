@@ -20,8 +20,9 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from perfassert.version import VERSION
 
@@ -31,12 +32,54 @@ _FORMAT = 10
 _LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
 _SUFFIX = ".kernel"
+_in_the_making: dict[str, Future[Any]] = {}
+if hasattr(os, "register_at_fork"):  # the threads that make them are the parent's
+    os.register_at_fork(after_in_child=_in_the_making.clear)
 
 
 def key(parts: Sequence[str]) -> str:
     """Of everything that the result depends on."""
     text = json.dumps([_FORMAT, VERSION, *parts])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def remember(
+    entry: str | None,
+    make: Callable[[], T],
+    read: Callable[[Any], T],
+    write: Callable[[T], object],
+) -> T:
+    """What the entry holds, as ``read`` reads it, else what ``make`` makes, as ``write`` writes it.
+
+    Threads that ask for an entry while one of them makes it wait for that one; where it fails, the
+    next one tries, so that everybody gets an error of their own. ``None`` is never remembered.
+    """
+    if entry is None:
+        return make()
+    while True:
+        own: Future[T] = Future()
+        making = _in_the_making.setdefault(entry, own)
+        if making is not own:
+            with contextlib.suppress(Exception):
+                return cast(T, making.result())
+            continue
+        try:
+            value = load(entry, read)
+            if value is None:
+                value = make()
+                store(entry, write(value))
+        except BaseException as error:
+            _in_the_making.pop(entry)
+            own.set_exception(error)
+            raise
+        _in_the_making.pop(entry)
+        own.set_result(value)
+        return value
+
+
+def has(entry: str) -> bool:
+    """Whether the entry is there, readable or not."""
+    return (folder() / (entry + _SUFFIX)).exists()
 
 
 def load(entry: str, read: Callable[[Any], T]) -> T | None:

@@ -34,10 +34,12 @@ def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str)
     wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["listing", digest, nvdisasm.identity(), *_COMMAND, *wanted])
-    texts = cache.load(entry, _read_texts)
-    if texts is None:
-        texts = sections(_run_nvdisasm(nvdisasm, content, wanted, cubin.where))
-        cache.store(entry, texts)
+    texts = cache.remember(
+        entry,
+        lambda: sections(_run_nvdisasm(nvdisasm, content, wanted, cubin.where)),
+        _read_texts,
+        dict,
+    )
     return cut(texts, kernel, cubin.where)
 
 

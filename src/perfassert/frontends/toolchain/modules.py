@@ -116,12 +116,7 @@ def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
 
 def _module(job: CompileJob) -> CompiledModule:
     entry = job.key(job.source.kernel or "")
-    compiled_module = cache.load(entry, _read_module) if entry else None
-    if compiled_module is None:
-        compiled_module = compile_module(job)
-        if entry:
-            cache.store(entry, _to_json(compiled_module))
-    return compiled_module
+    return cache.remember(entry, lambda: compile_module(job), _read_module, _to_json)
 
 
 def debug_information(job: CompileJob, kernel: str = "") -> bytes:
@@ -142,21 +137,27 @@ def debug_information(job: CompileJob, kernel: str = "") -> bytes:
 
 def _debug_cubin(job: CompileJob) -> bytes:
     entry = job.key("debug", job.source.kernel or "")
-    content = cache.load(entry, base64.b64decode) if entry else None
-    if content is not None:
-        return content
+    try:
+        return cache.remember(
+            entry,
+            lambda: _compile_for_types(job),
+            base64.b64decode,
+            lambda content: base64.b64encode(content).decode(),
+        )
+    except tools.TooSlow:  # the next time it may be quick enough
+        return b""
+
+
+def _compile_for_types(job: CompileJob) -> bytes:
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         try:
-            made = compilers.with_debug_information(
+            return compilers.with_debug_information(
                 job.source, job.files.files, job.arch, Path(folder)
             )
         except tools.TooSlow:
-            return b""
+            raise
         except KernelSourceError:
-            made = b""
-    if entry:
-        cache.store(entry, base64.b64encode(made).decode())
-    return made
+            return b""
 
 
 def compile_module(job: CompileJob) -> CompiledModule:

@@ -1,0 +1,80 @@
+"""Builds in threads what will be wanted soon: compilers are processes that others can run beside.
+
+The cache is all that comes of it. A build that fails is forgotten: whoever wants the kernel builds
+it again, and gets the error where it always was. Where everything is remembered no thread starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from perfassert.system.process_pool import cores
+
+from . import build as builds
+from .binary import Binary, Source
+
+Wanted = tuple[Source, str]
+"""A source, and the architecture that it is to be compiled for."""
+Missed = Callable[[Source, str], None]
+"""Gets a source and the architecture that it has to be compiled for now."""
+_missed: ContextVar[Missed | None] = ContextVar("missed", default=None)
+
+
+class Ahead:
+    """Threads that build; one core is left to the thread that wants something now."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max(1, cores() - 1), "perfassert-ahead")
+
+    def start(self, wanted: Iterable[Wanted]) -> None:
+        """Build these, in their order, as far as they are not remembered."""
+        for source, arch in wanted:
+            self._pool.submit(builds.build, source, arch)
+
+    def close(self) -> None:
+        """Begin nothing more; what runs ends by itself."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def when_missed(missed: Missed) -> Iterator[None]:
+    """Within the block, ``missed`` is called before anything is compiled that is not remembered,
+    and then what an enclosing block has for that."""
+    outer = _missed.get()
+
+    def both(source: Source, arch: str) -> None:
+        missed(source, arch)
+        if outer is not None:
+            outer(source, arch)
+
+    before = _missed.set(both)
+    try:
+        yield
+    finally:
+        _missed.reset(before)
+
+
+@contextmanager
+def building_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
+    """Within the block, the first one that has to be compiled starts those that come after it."""
+    ahead: list[Ahead] = []
+
+    def missed(source: Source, arch: str) -> None:
+        if not ahead and (source, arch) in wanted:
+            ahead.append(Ahead())
+            ahead[0].start(wanted[wanted.index((source, arch)) + 1 :])
+
+    try:
+        with when_missed(missed):
+            yield
+    finally:
+        for one in ahead:
+            one.close()
+
+
+def build(source: Source, arch: str) -> Binary:
+    """As :func:`perfassert.frontends.toolchain.build.build`; what is expected beside it follows."""
+    return builds.build(source, arch, _missed.get())
