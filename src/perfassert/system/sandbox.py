@@ -84,10 +84,10 @@ def main(words: list[str]) -> int:
     if "--alone" in flags:
         isolate(paths)
     if "--script" in flags:
-        import runpy
-
         sys.argv = list(command)
-        runpy.run_path(command[0], run_name="__main__")
+        with open(command[0], "rb") as script:
+            code = compile(script.read(), command[0], "exec")
+        exec(code, {"__name__": "__main__", "__file__": command[0]})  # runpy is slow to import
         return 0
     for number in (_PIPE, _FILE_SIZE):  # which Python ignores, and programs would go on to ignore
         _LIBC.signal(number, None)

@@ -1,26 +1,31 @@
 """Runs NVRTC on one program, in a process of its own so that a time limit holds.
 
 A script, not a module of the package: it is started by path with ``python -I`` and imports the
-standard library only. Request (JSON on standard input): ``library``, ``name`` (file name for
-diagnostics), ``source`` (path of the text), ``options``, ``expressions``, ``out`` (folder).
-Response (JSON on standard output): ``status`` of the compilation, ``log``, ``lowered`` (name
-expression → mangled name); the folder then has ``ptx`` and ``cubin``, where there are any.
+standard library only, of that what is quick to import. Request (JSON on standard input):
+``library``, ``name`` (file name for diagnostics), ``source`` (path of the text), ``options``,
+``expressions``, ``out`` (folder). Response (JSON on standard output): ``status`` of the
+compilation, ``log``, ``lowered`` (name expression → mangled name); the folder then has ``ptx`` and
+``cubin``, where there are any.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False  # as type checkers know it, without the module
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def compile_program(request: dict[str, Any]) -> dict[str, Any]:
     library = ctypes.CDLL(request["library"])
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     program = ctypes.c_void_p()
-    text = Path(request["source"]).read_bytes()
+    with open(request["source"], "rb") as source:
+        text = source.read()
     status = library.nvrtcCreateProgram(
         ctypes.byref(program), text, raw(request["name"]), 0, None, None
     )
@@ -39,7 +44,8 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
     for what in ("PTX", "CUBIN"):
         if content := fetch(library, program, what):
             content = content.rstrip(b"\0") if what == "PTX" else content
-            Path(request["out"], what.lower()).write_bytes(content)
+            with open(os.path.join(request["out"], what.lower()), "wb") as file:
+                file.write(content)
     return {
         "status": 0,
         "log": log,
@@ -73,3 +79,5 @@ def lowered_names(
 
 if __name__ == "__main__":
     json.dump(compile_program(json.load(sys.stdin)), sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)  # without taking the library apart
