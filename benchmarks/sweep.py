@@ -1,33 +1,74 @@
 """Launches of one compiled kernel, each of another size: seconds and memory.
 
-Usage: python benchmarks/sweep.py [LAUNCHES]     (prints; nothing is asserted)
+Usage: python benchmarks/sweep.py [LAUNCHES] [--jobs N | --dask N]     (prints; nothing is asserted)
+
+One process; ``--jobs N``: a pool of N, started for it; ``--dask N``: a local Dask cluster of N
+workers, with the start of the cluster given apart. Memory is the peak of the largest process.
 """
 
+from __future__ import annotations
+
+import argparse
 import resource
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import perfassert as pa
+from perfassert.system.process_pool import Submitter, process_pool
 
 SAXPY = Path(__file__).parents[1] / "examples" / "kernels" / "saxpy.cu"
+CHUNK = 250  # launches that a worker gets at a time
 
 
-def main(launches: str = "10000") -> None:
-    kernel, device = pa.from_cuda(SAXPY, "saxpy"), pa.device("a100")
-    pa.predict(kernel, pa.Launch(4096, 256, {"n": 1 << 20}), device)  # compiles
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.process_time()
-    for number in range(int(launches)):
-        blocks = 4097 + number
-        pa.predict(kernel, pa.Launch(blocks, 256, {"n": 256 * blocks}), device)
-    seconds = time.process_time() - start
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("launches", nargs="?", type=int, default=10_000)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--jobs", type=int, default=1, metavar="N")
+    where.add_argument("--dask", type=int, default=0, metavar="N")
+    options = parser.parse_args()
+    predict(range(1))  # compiles
+    ranges = [range(n, min(n + CHUNK, options.launches)) for n in range(0, options.launches, CHUNK)]
+    begin = time.perf_counter()
+    with executor(options) as pool:
+        start, processor = time.perf_counter(), time.process_time()
+        if pool is None:
+            peaks = [predict(numbers) for numbers in ranges]
+        else:
+            waiting = [pool.submit(predict, numbers) for numbers in ranges]
+            peaks = [future.result() for future in waiting]
+        end, processor = time.perf_counter(), time.process_time() - processor
     print(
-        f"{launches} launches: {seconds:.1f} s of the processor, "
-        f"{1e3 * seconds / int(launches):.2f} ms each, {grown / 1024:.0f} MB more"
+        f"{options.launches} launches: {end - start:.1f} s, {start - begin:.1f} s before the first "
+        f"one, {1e3 * (end - start) / options.launches:.2f} ms each; {processor:.1f} s of the "
+        f"processor in this process; peak memory of a process {max(peaks):.0f} MB"
     )
 
 
+@contextmanager
+def executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
+    """None for one process."""
+    if not options.dask:
+        with process_pool(options.jobs) as pool:
+            yield pool
+        return
+    from distributed import Client, LocalCluster
+
+    workers = {"n_workers": options.dask, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**workers) as cluster, Client(cluster) as client:
+        yield client
+
+
+def predict(numbers: range) -> float:
+    """Predict these; the peak of this process's memory so far, in MB."""
+    kernel, device = pa.from_cuda(SAXPY, "saxpy"), pa.device("a100")
+    for number in numbers:
+        blocks = 4096 + number
+        pa.predict(kernel, pa.Launch(blocks, 256, {"n": 256 * blocks}), device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

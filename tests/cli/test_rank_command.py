@@ -165,6 +165,17 @@ def test_many_launches_are_predicted_by_several_processes(source, monkeypatch, c
     assert sum(map(len, handed)) > 20
 
 
+def test_dask(source, capsys):
+    distributed = pytest.importorskip("distributed")
+    assert rank(source, "--all-blocks", "64") == 0
+    alone = capsys.readouterr().out
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        assert rank(source, "--all-blocks", "64", "--dask", cluster.scheduler_address) == 0
+    assert capsys.readouterr().out == alone
+
+
 def test_compiled_code_in_real_processes(capsys, monkeypatch, tmp_path):
     source = tmp_path / "scale.cu"
     source.write_text(

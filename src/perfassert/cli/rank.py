@@ -12,9 +12,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.executors import add_executor, executor_of, positive
 from perfassert.cli.sources import add_arguments, add_source, arguments_of, extent_of, kernel_of
 from perfassert.cli.terminal import Bar, progress, say
-from perfassert.errors import LaunchError, PerfAssertError
+from perfassert.errors import LaunchError
 from perfassert.kernel.launch import Launch
 from perfassert.report.tables import Table, Text, join, percent
 
@@ -44,9 +45,9 @@ def add(commands: Any) -> None:
         "--all-blocks", metavar="THREADS[,…]", help="every shape of powers of two with so many"
     )
     add_arguments(parser)
-    parser.add_argument("--top", type=int, metavar="N", help="show only the first N")
+    parser.add_argument("--top", type=positive, metavar="N", help="show only the first N")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="draw the ranking curve")
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: cores)")
+    add_executor(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_rank)
 
@@ -55,9 +56,6 @@ def _rank(options: argparse.Namespace) -> int:
     from perfassert.hardware.load import device as load_device
     from perfassert.ranking.plot import plot
 
-    for name in ("top", "jobs"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise PerfAssertError(f"--{name}: {getattr(options, name)} is below 1")
     kernel_of(options)  # whose file may be missing
     device = load_device(options.device)
     blocks = _blocks(options, device)
@@ -122,13 +120,13 @@ class Tried:
 
 
 def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar) -> list[Tried]:
-    """One by one at first, the rest on all cores if there is much left."""
-    from perfassert.system.process_pool import process_pool
+    """One by one at first, the rest on all cores if there is much left; all on a scheduler."""
+    from perfassert.system.process_pool import cores
 
     one = _predictor(options)
     tried: list[Tried] = []
     start, each = perf_counter(), inf
-    while len(tried) < len(blocks):
+    while len(tried) < len(blocks) and not options.dask:
         bar(len(tried), len(blocks), _format_block(blocks[len(tried)]))
         begin = perf_counter()
         tried.append(one(blocks[len(tried)]))
@@ -139,15 +137,13 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
     rest = blocks[len(tried) :]
     if not rest:
         return tried
-    with process_pool(options.jobs) as pool:
+    with executor_of(options) as pool:
         if pool is None:
             for block in rest:
                 bar(len(tried), len(blocks), _format_block(block))
                 tried.append(one(block))
             return tried
-        import os
-
-        size = max(1, len(rest) // (_CHUNKS * (options.jobs or os.cpu_count() or 1)))
+        size = max(1, len(rest) // (_CHUNKS * (options.jobs or cores())))
         plain = argparse.Namespace(**{k: v for k, v in vars(options).items() if k != "command"})
         waiting = [
             pool.submit(predict_blocks, plain, rest[i : i + size])

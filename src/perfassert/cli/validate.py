@@ -6,12 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfassert.cli.command import add_command
+from perfassert.cli.executors import add_executor, executor_of, positive
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.report.tables import join, percent
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from perfassert.lab.validation.record import RowRecord
     from perfassert.lab.validation.run import Validation
     from perfassert.lab.validation.suite import Suite
-    from perfassert.system.process_pool import Submitter
 
 OK, FAILED = 0, 1
 
@@ -47,9 +46,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="measured times over the speed of light, and the rows below it",
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
-    parser.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: cores)")
-    parser.add_argument("--rows", type=_positive, metavar="N", help="only N rows, evenly spread")
-    parser.add_argument("--dask", metavar="ADDRESS", help="predict on a Dask scheduler")
+    parser.add_argument("--rows", type=positive, metavar="N", help="only N rows, evenly spread")
+    add_executor(parser)
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder of the data (else PERFASSERT_MEASURED)"
     )
@@ -105,13 +103,6 @@ def _date(text: str) -> date:
         raise argparse.ArgumentTypeError(f"{text!r} is no date, as in 2025-12-31") from None
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
-    return number
-
-
 def run(options: argparse.Namespace) -> int:
     """0, or 1 where nothing could be predicted or a median is too far off; then nothing is written.
 
@@ -135,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
         for suite, rows in work:
             check_comparable(record, suite, len(rows))
     results: list[Validation] = []
-    with _executor(options) as executor:
+    with executor_of(options) as executor:
         for suite, rows in work:
             with progress(suite.path.name) as bar:
                 result = validate(suite, rows, executor, bar)
@@ -243,28 +234,6 @@ def _limit(text: str, suite: Suite) -> tuple[str, float]:
     if not limit >= 0:
         raise SuiteError(f"--fail-above: {text!r} is not METRIC=PERCENT, as in time=10%")
     return name.strip(), limit
-
-
-@contextmanager
-def _executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
-    from importlib import import_module
-
-    from perfassert.system.process_pool import process_pool
-
-    if not options.dask:
-        with process_pool(options.jobs) as pool:
-            yield pool
-        return
-    try:
-        connect = import_module("distributed").Client
-    except ImportError:
-        raise PerfAssertError('--dask needs Dask; pip install "perfassert[dask]"') from None
-    try:
-        client = connect(options.dask)
-    except (OSError, ValueError) as error:
-        raise PerfAssertError(f"--dask {options.dask}: no scheduler answers: {error}") from None
-    with client:
-        yield client
 
 
 def _complaints(
