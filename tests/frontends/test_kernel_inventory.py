@@ -125,7 +125,7 @@ def disassembled(monkeypatch):
 
     def run(name, command, **more):
         if name == "nvdisasm":
-            commands.append(command[1:-1])
+            commands.append([word for word in command[1:-1] if word != "--no-dataflow"])
         return real(name, command, **more)
 
     monkeypatch.setattr(tools, "run_tool", run)
@@ -157,6 +157,14 @@ def test_code_that_calls_functions_is_disassembled_with_them(tmp_path, disassemb
     )
     assert seven.digest != nine.digest
     assert disassembled == [["-c"], ["-c"]]
+
+
+def test_targets_of_jumps_by_table_are_named(tmp_path, disassembled):
+    cases = "".join(f"case {n}: a[{n}] = b / {n + 3}; break;" for n in range(12))
+    text = f"__global__ void k(int* a, int b) {{ switch (a[99]) {{ {cases} }} }}"
+    (info,) = pa.kernels(written(tmp_path, text), "sm_80")
+    assert disassembled == [["-c"], ["-c"]]
+    assert info.mix["branch"] > 1
 
 
 def test_much_code_is_disassembled_in_pieces(tmp_path, disassembled, monkeypatch):

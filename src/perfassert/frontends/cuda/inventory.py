@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tempfile
 from bisect import bisect_left
@@ -21,9 +20,8 @@ from perfassert.frontends.toolchain import build, cache, containers, modules, to
 from perfassert.frontends.toolchain.architecture import architecture, best_code
 from perfassert.frontends.toolchain.binary import Parameter, Source
 from perfassert.frontends.toolchain.build import prepare
-from perfassert.frontends.toolchain.diagnostics import failure
 from perfassert.frontends.toolchain.elf import Cubin
-from perfassert.frontends.toolchain.listing import called_functions, sections
+from perfassert.frontends.toolchain.listing import called_functions, run_nvdisasm, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 from perfassert.system.process_pool import cores, map_in_threads
 
@@ -267,20 +265,11 @@ def _disassemble(
     def of_piece(number: int) -> dict[str, str]:
         own = ",".join(map(str, indices[number::pieces]))
         wanted = ["-fun", own] if functions or pieces > 1 else []
-        run = tools.run_tool(
-            "nvdisasm",
-            [nvdisasm.path, "-c", *wanted, path],
-            folder=folder,
-            limit=tools.reading_limit(len(content)),
-            memory=tools.reading_memory(len(content)),
-        )
-        if run.status:
-            raise failure("nvdisasm", run.log, cubin.where)
-        return sections(run.stdout)
+        return sections(run_nvdisasm(nvdisasm, ["-c", *wanted], path, cubin.where))
 
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        path = os.path.join(folder, "kernels.cubin")
-        Path(path).write_bytes(content)
+        path = Path(folder, "kernels.cubin")
+        path.write_bytes(content)
         texts: dict[str, str] = {}
         for part in map_in_threads(of_piece, range(pieces)):
             texts.update(part)
