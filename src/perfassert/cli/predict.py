@@ -65,12 +65,12 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
 
 def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int:
     """Every launch of a file; one that cannot be predicted does not hide the others."""
-    from perfassert.predictor.ahead import compiled_ahead
+    from perfassert.predictor.ahead import compile_ahead
     from perfassert.predictor.predict import predict
     from perfassert.report.launches import Predicted, text
 
     predictions = []
-    ahead = compiled_ahead((one.kernel, one.device) for one in asked)
+    ahead = compile_ahead((one.kernel, one.device) for one in asked)
     with progress("predictions") as bar, ahead:
         for number, one in enumerate(asked):
             bar(number, len(asked), one.label)

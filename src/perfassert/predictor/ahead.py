@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from perfassert.frontends.cuda.kernels import written_source
-from perfassert.frontends.toolchain.ahead import building_ahead
+from perfassert.frontends.toolchain.ahead import build_ahead
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 
 
-def compiled_ahead(
+def compile_ahead(
     asked: Iterable[tuple[Kernel, Device | str | Path]],
 ) -> AbstractContextManager[None]:
     """For predictions in this order."""
@@ -21,4 +21,4 @@ def compiled_ahead(
     wanted = {(id(s), str(device)): (s, device) for s, device in sources if s is not None}
     if len(wanted) < 2:
         return nullcontext()
-    return building_ahead([(s, load_device(device).arch) for s, device in wanted.values()])
+    return build_ahead([(s, load_device(device).arch) for s, device in wanted.values()])

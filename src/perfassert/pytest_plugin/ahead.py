@@ -10,7 +10,7 @@ import pytest
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.cuda.kernels import with_toolchain, written_source
-from perfassert.frontends.toolchain.ahead import Ahead, Wanted, when_missed
+from perfassert.frontends.toolchain.ahead import Ahead, Wanted, on_cache_miss
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.hardware.load import device as load_device
 from perfassert.kernel.description import Kernel
@@ -36,13 +36,13 @@ class AheadOfTests:
     def of_test(self, item: pytest.Item) -> AbstractContextManager[None]:
         """Within the block the test runs."""
 
-        def missed(source: Source, arch: str) -> None:
+        def start_later(source: Source, arch: str) -> None:
             if self._ahead is None:
                 self._ahead = Ahead()
                 self._ahead.start(w for w in self._known_after(item) if w != (source, arch))
             self._ahead.start((source, other) for other in self._later_architectures(item, arch))
 
-        return when_missed(missed)
+        return on_cache_miss(start_later)
 
     def close(self) -> None:
         """Nothing more is wanted."""

@@ -22,7 +22,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.ahead import compiled_ahead
+from perfassert.predictor.ahead import compile_ahead
 from perfassert.predictor.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
 from perfassert.quantity import to_list, to_real
@@ -81,7 +81,7 @@ def rank(
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
-    with compiled_ahead((own, device) for _, (own, _) in pairs):
+    with compile_ahead((own, device) for _, (own, _) in pairs):
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")

@@ -89,7 +89,7 @@ def sources(tmp_path, *texts):
 
 def test_what_comes_later_is_built_meanwhile(tmp_path, started):
     wanted = [(source, "sm_80") for source in sources(tmp_path, "1", "2", "3")]
-    with ahead.building_ahead(wanted):
+    with ahead.build_ahead(wanted):
         ahead.build(*wanted[0])
         while len(started) < 6:
             threading.Event().wait(0.01)
@@ -108,7 +108,7 @@ def test_what_is_remembered_starts_nothing(tmp_path, started):
     for one in wanted:
         ahead.build(*one)
     started.clear()
-    with ahead.building_ahead(wanted):
+    with ahead.build_ahead(wanted):
         before = threading.active_count()
         for one in wanted:
             ahead.build(*one)
@@ -118,7 +118,7 @@ def test_what_is_remembered_starts_nothing(tmp_path, started):
 
 def test_errors_belong_to_whoever_wants_the_kernel(tmp_path, started):
     first, broken, last = [(s, "sm_80") for s in sources(tmp_path, "1", "nothing", "3")]
-    with ahead.building_ahead([first, broken, last]):
+    with ahead.build_ahead([first, broken, last]):
         ahead.build(*first)
         assert ahead.build(*last).kernel == "k"
         for _ in range(2):

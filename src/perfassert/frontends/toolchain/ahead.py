@@ -18,9 +18,9 @@ from .binary import Binary, Source
 
 Wanted = tuple[Source, str]
 """A source, and the architecture that it is to be compiled for."""
-Missed = Callable[[Source, str], None]
+OnMiss = Callable[[Source, str], None]
 """Gets a source and the architecture that it has to be compiled for now."""
-_missed: ContextVar[Missed | None] = ContextVar("missed", default=None)
+_on_miss: ContextVar[OnMiss | None] = ContextVar("on_miss", default=None)
 
 
 class Ahead:
@@ -40,35 +40,35 @@ class Ahead:
 
 
 @contextmanager
-def when_missed(missed: Missed) -> Iterator[None]:
-    """Within the block, ``missed`` is called before anything is compiled that is not remembered,
+def on_cache_miss(callback: OnMiss) -> Iterator[None]:
+    """Within the block, ``callback`` is called before anything is compiled that is not remembered,
     and then what an enclosing block has for that."""
-    outer = _missed.get()
+    outer = _on_miss.get()
 
     def both(source: Source, arch: str) -> None:
-        missed(source, arch)
+        callback(source, arch)
         if outer is not None:
             outer(source, arch)
 
-    before = _missed.set(both)
+    before = _on_miss.set(both)
     try:
         yield
     finally:
-        _missed.reset(before)
+        _on_miss.reset(before)
 
 
 @contextmanager
-def building_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
+def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
     """Within the block, the first one that has to be compiled starts those that come after it."""
     ahead: list[Ahead] = []
 
-    def missed(source: Source, arch: str) -> None:
+    def start_later(source: Source, arch: str) -> None:
         if not ahead and (source, arch) in wanted:
             ahead.append(Ahead())
             ahead[0].start(wanted[wanted.index((source, arch)) + 1 :])
 
     try:
-        with when_missed(missed):
+        with on_cache_miss(start_later):
             yield
     finally:
         for one in ahead:
@@ -77,4 +77,4 @@ def building_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
 
 def build(source: Source, arch: str) -> Binary:
     """As :func:`perfassert.frontends.toolchain.build.build`; what is expected beside it follows."""
-    return builds.build(source, arch, _missed.get())
+    return builds.build(source, arch, _on_miss.get())

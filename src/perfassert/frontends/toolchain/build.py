@@ -42,10 +42,12 @@ _TURING = "sm_75"
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
 
-def build(source: Source, arch: str, missed: Callable[[Source, str], None] | None = None) -> Binary:
+def build(
+    source: Source, arch: str, on_miss: Callable[[Source, str], None] | None = None
+) -> Binary:
     """``source`` as machine code for ``arch`` (such as ``"sm_80"``).
 
-    ``missed`` is called with both before something is compiled that is not remembered.
+    ``on_miss`` is called with both before something is compiled that is not remembered.
 
     :class:`~perfassert.KernelSourceError` where the source cannot be read or compiled, with its
     place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
@@ -57,8 +59,8 @@ def build(source: Source, arch: str, missed: Callable[[Source, str], None] | Non
         return from_fixture(text, source.kernel, arch, str(source.path))
     job = _job(source, content, arch)
     entry = job.key("kernel", repr(source.kernel))
-    if missed is not None and entry is not None and not cache.has(entry):
-        missed(source, arch)
+    if on_miss is not None and entry is not None and not cache.has(entry):
+        on_miss(source, arch)
     return cache.remember(entry, lambda: _build(job), from_dict, to_dict)
 
 
