@@ -22,6 +22,7 @@ import execution
 import modules
 import numpy as np
 import pipeline
+import sessions
 import volumes
 from work import count_work
 
@@ -77,6 +78,11 @@ def counts() -> _Counts:
             work_of[name] = dict(sorted(counter.items()))
         for name, code in modules.SCENARIOS.items():
             work_of[name] = {"modules": len(modules.imported_modules(code))}
+        for what in ("cold", "warm"):
+            *_, tools_started = sessions.run_session(Path(folder))
+            name = f"{what} session of 20 kernels on three devices"
+            work_of[name] = {"NVRTC started": 0, "nvdisasm started": 0}
+            work_of[name] |= {f"{tool} started": n for tool, n in sorted(tools_started.items())}
         return work_of
 
 

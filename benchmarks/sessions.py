@@ -79,13 +79,23 @@ STARTED = re.compile(r"\brun (\w+):")
 def main(runs: str = "1") -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "test_kernels.py").write_text(TESTS.format(folder=str(KERNELS)))
         for what in ("cold", *["warm"] * int(runs)):
             print(f"{what}: {session(folder)}")
 
 
 def session(folder: Path) -> str:
-    """One run of pytest."""
+    """One run of pytest, in words."""
+    passed, spent_seconds, clock, tools = run_session(folder)
+    started = ", ".join(f"{count} {tool}" for tool, count in sorted(tools.items()))
+    return (
+        f"{passed}, {spent_seconds:.1f} s of CPU, {clock:.1f} s, "
+        f"{tools.total()} tools started{f' ({started})' if started else ''}"
+    )
+
+
+def run_session(folder: Path) -> tuple[str, float, float, Counter[str]]:
+    """One run of pytest: its result, seconds of CPU and of the clock, and the tools it started."""
+    (folder / "test_kernels.py").write_text(TESTS.format(folder=str(KERNELS)))
     log = folder / "session.log"
     log.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"--log-file={log}", "--log-file-level=DEBUG"]
@@ -98,13 +108,9 @@ def session(folder: Path) -> str:
     seconds, clock = spent() - before, time.monotonic() - begin
     if run.returncode:
         raise SystemExit(run.stdout[-3000:])
-    tools = Counter(STARTED.findall(log.read_text()))
-    started = ", ".join(f"{count} {tool}" for tool, count in sorted(tools.items()))
     passed = re.search(r"\d+ passed", run.stdout)
-    return (
-        f"{passed[0] if passed else run.stdout}, {seconds:.1f} s of CPU, {clock:.1f} s, "
-        f"{tools.total()} tools started{f' ({started})' if started else ''}"
-    )
+    tools = Counter(STARTED.findall(log.read_text()))
+    return passed[0] if passed else run.stdout, seconds, clock, tools
 
 
 def spent() -> float:

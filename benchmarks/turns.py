@@ -2,24 +2,30 @@
 
 ``python benchmarks/turns.py [CHECKOUT or COMMIT] [--runs 5] [SCENARIO …]``: without either, the
 last tag. A commit is checked out and its engines are compiled. Prints medians of processor seconds,
-tools included, and their ratio; every process is new. Scenarios are ``star``, ``warm``,
-``session``, ``unrolled``, ``init`` and ``diff``; the last one needs nvcc and a host compiler.
+tools included, and of the clock, and their ratios; every process is new. Scenarios are ``star``,
+``warm``, ``session``, ``unrolled``, ``init``, ``diff``, which needs nvcc and a host compiler, and
+``xgemm``: 200 configurations of CLBlast's kernel, which needs PERFASSERT_MEASURED.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+Seconds = tuple[float, float]  # of the processor, by the clock
+Scenario = Callable[[Path, Path], Seconds]
 STEPS = 270
 _PRODUCT = """
 extern "C" __global__ void product(const float* __restrict__ a, const float* __restrict__ b,
@@ -74,10 +80,11 @@ import perfassert as pa
 assert pa.__file__.startswith(root), pa.__file__
 def seconds(work, questions):
     work(0)
-    start = time.process_time()
+    clock, start = time.perf_counter(), time.process_time()
     for question in range(1, questions + 1):
         work(question)
-    return (time.process_time() - start) / questions
+    spent = time.process_time() - start, time.perf_counter() - clock
+    return " ".join(str(seconds / questions) for seconds in spent)
 if scenario == "star":
     import volumes
     device = pa.device("a100")
@@ -109,32 +116,32 @@ def kernels(count: int = 150) -> str:
     return "\n".join([*made, _LAUNCH])
 
 
-def asked(scenario: str) -> Callable[[Path, Path], float]:
-    """Processor seconds of warm predictions in a process of their own."""
+def asked(scenario: str) -> Scenario:
+    """Warm predictions in a process of their own."""
 
-    def run(root: Path, folder: Path) -> float:
+    def run(root: Path, folder: Path) -> Seconds:
         given = [str(root), str(ROOT), str(folder), scenario]
-        return float(_python(root, folder, "-c", _CHILD, *given))
+        processor, clock = map(float, _python(root, folder, "-c", _CHILD, *given).split())
+        return processor, clock
 
     return run
 
 
-def command(*words: str, needs: Callable[[Path], None]) -> Callable[[Path, Path], float]:
-    """Processor seconds of a command with an empty cache, of its tools too; it may say that
-    something got worse."""
+def command(*words: str, needs: Callable[[Path], None]) -> Scenario:
+    """A command with an empty cache, tools included; it may say that something got worse."""
 
-    def run(root: Path, folder: Path) -> float:
+    def run(root: Path, folder: Path) -> Seconds:
         needs(folder)
         with tempfile.TemporaryDirectory() as cache:
             before = _spent()
             _python(root, Path(cache), "-m", "perfassert", *words, cwd=folder, most=1)
-            return _spent() - before
+            return _since(before)
 
     return run
 
 
-def session(root: Path, _: Path) -> float:
-    """Of a cold session of pytest with 20 kernels on three devices."""
+def session(root: Path, _: Path) -> Seconds:
+    """A cold session of pytest with 20 kernels on three devices."""
     import sessions
 
     with tempfile.TemporaryDirectory() as name:
@@ -144,7 +151,7 @@ def session(root: Path, _: Path) -> float:
         before = _spent()
         devices = [f"--perf-device={device}" for device in sessions.DEVICES]
         _python(root, folder, "-m", "pytest", "-q", *devices, cwd=folder)
-        return _spent() - before
+        return _since(before)
 
 
 def objects(folder: Path) -> None:
@@ -164,6 +171,16 @@ def file_of_kernels(folder: Path) -> None:
     (folder / "made.perf.toml").unlink(missing_ok=True)
 
 
+def tuning_space(folder: Path) -> None:
+    """The suite of CLBlast's kernel, without what earlier commits do not know: values that were
+    chosen with some of its rows in view, and pairs."""
+    suite = (ROOT / "validation" / "xgemm_rtx3090.toml").read_text()
+    kept = re.sub(r"(?s)\n\[\[fitted_on\]\].*?(?=\n\[device\])", "", suite)
+    (folder / "xgemm.toml").write_text(kept)
+    (folder / "kernels").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "validation" / "kernels" / "xgemm.cu", folder / "kernels")
+
+
 SCENARIOS = {
     "star": asked("star"),
     "warm": asked("warm"),
@@ -174,13 +191,15 @@ SCENARIOS = {
         needs=file_of_kernels,
     ),
     "diff": command("diff", "old/many.o", "new/many.o", needs=objects),
+    "xgemm": command("validate", "xgemm.toml", "--rows", "200", needs=tuning_space),
 }  # fmt: skip
 
 
 def _python(root: Path, cache: Path, *words: str, cwd: Path | None = None, most: int = 0) -> str:
     """What a new process prints; it may end with a status up to ``most``."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environment = {
-        **os.environ, "PYTHONPATH": f"{root / 'src'}", "PERFASSERT_CACHE_DIR": f"{cache}/cache",
+        **kept, "PYTHONPATH": f"{root / 'src'}", "PERFASSERT_CACHE_DIR": f"{cache}/cache",
         "PERFASSERT_TOOL_TIMEOUT": "600",
     }  # fmt: skip
     done = subprocess.run(
@@ -192,9 +211,14 @@ def _python(root: Path, cache: Path, *words: str, cwd: Path | None = None, most:
     return done.stdout
 
 
-def _spent() -> float:
+def _spent() -> Seconds:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return used.ru_utime + used.ru_stime, time.perf_counter()
+
+
+def _since(before: Seconds) -> Seconds:
+    now = _spent()
+    return now[0] - before[0], now[1] - before[1]
 
 
 @contextmanager
@@ -229,15 +253,17 @@ def main() -> None:
     with checkout(options.other) as other, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "product.cu").write_text(product())
-        print("| scenario | other | this | ratio | runs |\n|---|---|---|---|---|")
+        print("| scenario | processor: other | this | ratio | clock: other | this | ratio | runs |")
+        print("|---|---|---|---|---|---|---|---|")
         for scenario in options.scenarios or SCENARIOS:
             times = [
-                (SCENARIOS[scenario](other, folder), SCENARIOS[scenario](ROOT, folder))
+                (*SCENARIOS[scenario](other, folder), *SCENARIOS[scenario](ROOT, folder))
                 for _ in range(options.runs)
             ]
-            before, after = (statistics.median(column) for column in zip(*times, strict=True))
-            print(f"| {scenario} | {before:.3g} s | {after:.3g} s | {after / before:.2f} | "
-                  f"{options.runs} |", flush=True)  # fmt: skip
+            medians = [statistics.median(column) for column in zip(*times, strict=True)]
+            cells = [f"{before:.3g} s | {after:.3g} s | {after / before:.2f}"
+                     for before, after in zip(medians[:2], medians[2:], strict=True)]  # fmt: skip
+            print(f"| {scenario} | {' | '.join(cells)} | {options.runs} |", flush=True)
 
 
 if __name__ == "__main__":
