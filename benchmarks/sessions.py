@@ -1,9 +1,11 @@
 """Cold and warm ``pytest``: 20 compiled kernels on 3 devices, with a fresh cache, then again.
 
 ``python benchmarks/sessions.py [RUNS]``: seconds of CPU (tools included) and of the clock, and how
-often each tool was started, as the log of the session says.
+often each tool was started, as the log of the session says. ``--stages``: seconds of CPU of each
+tool in a cold session that compiles nothing ahead, so that one tool runs at a time.
 """
 
+import json
 import os
 import re
 import resource
@@ -74,11 +76,42 @@ def test_kernel(perf, case):
     perf(kernel, launch, allow_guesses=True).expect(time="< 1 s")
 """
 STARTED = re.compile(r"\brun (\w+):")
+STAGES = """
+import atexit, json, os, pathlib
+from collections import Counter
+from perfassert.frontends.toolchain import tools
+
+real, seconds = tools.run_tool, Counter()
+
+def timed(name, *args, **more):
+    before = os.times()
+    try:
+        return real(name, *args, **more)
+    finally:
+        now = os.times()
+        seconds[name] += now.children_user + now.children_system
+        seconds[name] -= before.children_user + before.children_system
+
+tools.run_tool = timed
+try:
+    from perfassert.frontends.toolchain.ahead import Ahead
+    Ahead.start = lambda self, wanted: None
+except ImportError:  # a checkout that compiles nothing ahead
+    pass
+file = pathlib.Path(__file__).with_name("stages.json")
+atexit.register(lambda: file.write_text(json.dumps(seconds)))
+"""
 
 
 def main(runs: str = "1") -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if runs == "--stages":
+            (folder / "conftest.py").write_text(STAGES)
+            print(session(folder))
+            stages = json.loads((folder / "stages.json").read_text())
+            print(", ".join(f"{tool} {seconds:.1f} s" for tool, seconds in stages.items()))
+            return
         for what in ("cold", *["warm"] * int(runs)):
             print(f"{what}: {session(folder)}")
 
@@ -100,7 +133,8 @@ def run_session(folder: Path) -> tuple[str, float, float, Counter[str]]:
     log.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"--log-file={log}", "--log-file-level=DEBUG"]
     command += [f"--perf-device={device}" for device in DEVICES]
-    environment = {**os.environ, "PERFASSERT_CACHE_DIR": str(folder / "cache")}
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment = {**kept, "PERFASSERT_CACHE_DIR": str(folder / "cache")}
     before, begin = spent(), time.monotonic()
     run = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
