@@ -64,7 +64,7 @@ def executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
         return
     from distributed import Client, LocalCluster
 
-    workers = {"n_workers": options.dask, "threads_per_worker": 1, "dashboard_address": None}
+    workers = {"n_workers": options.dask, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**workers) as cluster, Client(cluster) as client:
         yield client
 

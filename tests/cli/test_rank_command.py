@@ -170,7 +170,7 @@ def test_dask(source, capsys):
     assert rank(source, "--all-blocks", "64") == 0
     alone = capsys.readouterr().out
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
     ) as cluster:
         assert rank(source, "--all-blocks", "64", "--dask", cluster.scheduler_address) == 0
     assert capsys.readouterr().out == alone

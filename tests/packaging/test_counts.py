@@ -43,7 +43,8 @@ def test_a_scenario_comes_and_goes_with_the_record(figures):
 def test_the_record_has_counts_of_every_scenario(figures, tmp_path, monkeypatch):
     monkeypatch.setattr(figures.pa, "from_cuda", lambda *_, **__: None)
     recorded = json.loads(figures.FILE.read_text())["counts"]
-    assert list(recorded) == [*figures.scenarios(tmp_path), *figures.modules.SCENARIOS]
+    scenarios = [*figures.scenarios(tmp_path), *figures.modules.SCENARIOS, figures.SESSIONS]
+    assert list(recorded) == scenarios
     assert all(sum(counts.values()) for counts in recorded.values())
 
 

@@ -40,12 +40,11 @@ from perfassert.frontends.binding.grid_strides import normalise_strides
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
 from perfassert.frontends.machine.lowering import executable
-from perfassert.frontends.toolchain import ahead
+from perfassert.frontends.toolchain.ahead import build
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
     Binary,
     Source,
-    build,
     with_layouts,
 )
 from perfassert.frontends.toolchain.signature import Declared
@@ -479,8 +478,7 @@ class CompiledCode:
 
     def _build(self, arch: str) -> Binary:
         source, constants = self.source_for(arch), self.hints.constants
-        build_it = ahead.build if source is self.source else build
-        binary = self._with_declared_parameters(build_it(source, arch))
+        binary = self._with_declared_parameters(build(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
             if not self.hints.recorded:

@@ -76,5 +76,8 @@ def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
 
 
 def build(source: Source, arch: str) -> Binary:
-    """As :func:`perfassert.frontends.toolchain.build.build`; what is expected beside it follows."""
-    return builds.build(source, arch, _on_miss.get())
+    """As :func:`perfassert.frontends.toolchain.build.build`; what is expected beside it follows.
+
+    Nothing does with the text of a generator, which writes another one for each architecture.
+    """
+    return builds.build(source, arch, _on_miss.get() if source.content is None else None)
