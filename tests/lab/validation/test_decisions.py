@@ -1,5 +1,6 @@
 """Probabilities of orders, fitted and tested on pairs of made-up rows whose errors are known."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,7 +36,7 @@ def drawn(error, count, seed=3, suite="a"):
     ]  # fmt: skip
 
 
-def validated(name, count, wrong, kinds=("l1",), fitted=False, guessed=()):
+def validated(name, count, wrong, kinds=("l1",), fitted=False, guessed=(), devices=("d",)):
     """A suite of one kernel whose predicted times are off by a factor of e^N(0, wrong)."""
     numbers = np.random.default_rng(len(name))
     measured = np.exp(numbers.normal(0, 0.5, count))
@@ -45,7 +46,7 @@ def validated(name, count, wrong, kinds=("l1",), fitted=False, guessed=()):
         spec=SimpleNamespace(name="time"), measured=measured, predicted=predicted,
         kinds=tuple(None if i in guessed else kind for i, kind in enumerate(each)),
         kernels=("k",) * count, groups=((),) * count, lines=tuple(range(count)),
-        fitted=(fitted,) * count,
+        fitted=(fitted,) * count, devices=tuple(devices[i % len(devices)] for i in range(count)),
     )  # fmt: skip
     suite = SimpleNamespace(path=SimpleNamespace(stem=name), title=f"suite {name}")
     return SimpleNamespace(suite=suite, metrics=(result,), model_version="0")
@@ -69,6 +70,12 @@ def test_an_error_that_is_common_to_all_rows_does_not_count():
 
 def test_guesses_and_ties_are_no_pairs():
     assert len(measured_pairs([validated("some", 12, 0.1, guessed=(0, 1))])) == 10 * 9 // 2
+
+
+def test_one_kernel_on_two_devices_is_no_pair_of_variants():
+    """Nobody chooses between them, so they do not say how sure the choice of a variant is."""
+    pairs = measured_pairs([validated("boards", 10, 0.1, devices=("d", "e"))])
+    assert Counter(pair.kind.kernel for pair in pairs) == {"same": 20, "other": 25}
 
 
 def test_the_other_half_is_calibrated():
@@ -106,6 +113,15 @@ def test_figures_of_decisions():
     brier = (0.05**2 + 0.95**2 + 0.4**2 + 0.01**2) / 4
     assert decisions.brier == pytest.approx(brier)
     assert len(merge_decisions([decisions, decisions]).right) == 8
+
+
+def test_times_within_a_percent_are_not_decided_by_the_rounded_table():
+    """All orders are right, so that the finest error wins that the limit admits."""
+    certain = [
+        MeasuredPair("a", KIND, distance, distance, True, 0, False)
+        for distance in np.linspace(0.001, 0.3, 200)
+    ]
+    assert all(fit.error.margin() >= 0.01 for fit in fit_pair_errors(certain))
 
 
 def test_the_table_can_be_read(monkeypatch, tmp_path):

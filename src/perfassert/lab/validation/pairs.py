@@ -11,7 +11,7 @@ those within the other gave; and the pairs of a suite test what all other suites
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from zlib import crc32
 
@@ -34,8 +34,11 @@ from perfassert.quantity import round_significant
 
 _LEAST = 50
 """Fewer pairs are no kind of their own."""
-_SCALES = np.geomspace(0.003, 3.0, 40)
-_POWERS = np.geomspace(0.7, 40.0, 25)
+_SCALES, _POWERS = (
+    np.array([round_significant(value, 3) for value in np.geomspace(*ends).tolist()])
+    for ends in ((0.003, 3.0, 40), (0.7, 40.0, 25))
+)
+"""As they are written to the table, so that the limit below holds for what is read."""
 _FINEST = 0.01
 """Times that differ by less are never decided: measurements do not repeat any better."""
 _ODDS = np.log(CONFIDENCE / (1 - CONFIDENCE))
@@ -45,7 +48,8 @@ _HEADER = """\
 # How sure the predicted order of two measured launches is, by kind of pair: the odds that the one
 # that is predicted to be faster by a factor of e^x is faster are (1 + x / scale) ^ power.
 # `way`: described by hand, or compiled; `kernel`: the same with other block shapes, tiles or code,
-# or another; `limiter`: that of both, "any" where it is the same, "other" where it is not.
+# or another, or on another device; `limiter`: that of both, "any" where it is the same, "other"
+# where it is not.
 # Written by `perfassert validate SUITE… --pair-errors FILE` with model version {version}.
 """
 
@@ -133,6 +137,8 @@ def _pairs(suite: str, result: MetricResult) -> Iterator[MeasuredPair]:
         distance, apart = predicted[i] - predicted[j], measured[i] - measured[j]
         if result.groups[i] == result.groups[j] and distance and apart:
             kind = pair_kind(_timed_launch(result, i), _timed_launch(result, j))
+            if result.devices[i] != result.devices[j]:  # not variants to choose from
+                kind = replace(kind, kernel=OTHER)
             half = halves[i] if halves[i] == halves[j] else None
             right = bool(distance * apart > 0)
             fitted = result.fitted[i] or result.fitted[j]
@@ -180,8 +186,7 @@ def _fit(pairs: Sequence[MeasuredPair]) -> PairError:
                 loss[i, j] += weight * np.logaddexp(0.0, -power * grown).sum()
     loss[_SCALES[:, None] * np.expm1(_ODDS / _POWERS) < np.log1p(_FINEST)] = np.inf
     row, column = np.unravel_index(np.argmin(loss), loss.shape)
-    scale, power = float(_SCALES[row]), float(_POWERS[column])
-    return PairError(round_significant(scale, 3), round_significant(power, 3))
+    return PairError(float(_SCALES[row]), float(_POWERS[column]))
 
 
 def pair_errors_text(fits: Sequence[PairFit], model_version: str) -> str:

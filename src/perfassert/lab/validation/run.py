@@ -65,8 +65,8 @@ class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
     ``kinds``: of each point, None where the prediction is a guess; ``bands``: how wrong it says
-    that it may be, as a share; ``traits``, ``kernels``, ``speeds_of_light``: of each point, see
-    there.
+    that it may be, as a share; ``traits``, ``kernels``, ``devices``, ``speeds_of_light``: of each
+    point, see there.
     ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
     alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
     prediction or no measurement of it.
@@ -79,6 +79,7 @@ class MetricResult:
     bands: Vector
     traits: tuple[Mapping[str, float], ...]
     kernels: tuple[str, ...]
+    devices: tuple[str, ...]
     speeds_of_light: Vector
     measured: Vector
     predicted: Vector
@@ -221,6 +222,7 @@ def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
         bands=np.array([o.bands.get(spec.name, np.inf) for o in there], dtype=np.float64),
         traits=tuple(o.traits for o in there),
         kernels=tuple(o.kernel for o in there),
+        devices=tuple(o.device for o in there),
         speeds_of_light=np.array([o.speed_of_light for o in there], dtype=np.float64),
         measured=measured,
         predicted=predicted,
