@@ -192,17 +192,17 @@ def points_of_a_block(group: AccessGroup, launch: Launch) -> int:
 def _step_of_second(tied: Tied, axes: Mapping[Name, range], name: Name) -> int:
     """Bytes between the first value of a coordinate and the next but one, others at their first."""
     ends = [axes[s][:3:2] if s == name else axes[s][:1] for s in tied.names]
-    address = tied.forms(dict(zip(tied.names, _crossed(ends), strict=True)))[0]
+    address = tied.forms(dict(zip(tied.names, _cross(ends), strict=True)))[0]
     return int(np.ptp(address))
 
 
-def _crossed(axes: Sequence[range]) -> tuple[IntArray, ...]:
+def _cross(axes: Sequence[range]) -> tuple[IntArray, ...]:
     """Arrays that have one axis each, so that together they have all."""
     return np.ix_(*(np.arange(a.start, a.stop, a.step, dtype=np.int64) for a in axes))
 
 
 def _tied_values(tied: Tied, axes: Sequence[range]) -> IntArray:
-    values = dict(zip(tied.names, _crossed(axes), strict=True))
+    values = dict(zip(tied.names, _cross(axes), strict=True))
     shape = tuple(map(len, axes))
     address, *conditions = tied.forms(values)
     addresses = np.broadcast_to(address, shape)
