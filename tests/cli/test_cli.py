@@ -158,7 +158,7 @@ def test_a_grid_that_cuda_does_not_launch(tmp_path, capsys):
         ("1 us", 1, "impossible"),
         ("1 us", 1, "L2 to hold none of its data"),
         ("12 us", 0, "times the speed of light"),
-        ("12 us", 0, "within its error band"),
+        ("10 us", 0, "within its error band"),
         ("1 s", 0, "outside of its error band"),
     ],
 )
