@@ -9,7 +9,8 @@ ACCURACY_ROWS := 16
 # Our own kernels take part once `perfassert measure` has written their table.
 UNMEASURED = $(if $(wildcard $(MEASURED)/own_kernels.csv),,validation/own_kernels.toml)
 # Public programs are recorded, and public sources lie, outside: `perfassert validate SUITE --sources DIR`.
-OUTSIDE = $(addprefix validation/,programs_3080.toml tensor_ladders_a100.toml tensor_ladders_b200.toml)
+OUTSIDE = $(addprefix validation/,kernelbench_l40s.toml programs_3080.toml tensor_ladders_a100.toml \
+  tensor_ladders_b200.toml)
 SUITES = $(filter-out $(UNMEASURED) $(OUTSIDE),$(sort $(wildcard validation/*.toml)))
 # Published figures are in the repository, so tests check them.
 PUBLISHED = $(addprefix validation/,lattice_boltzmann.toml matmul_a6000.toml matrix_kernels.toml)

@@ -89,7 +89,8 @@ def suite() -> Schema:
     accesses = {**ACCESS_KEYS, "each": table_of(list_of(WHOLE))}
     kernel = {
         "accesses": closed_table((*ACCESSES, "each"), accesses),
-        "cuda": TEXT, "kernel": TEXT, "recorded": TEXT, "named": TEXT, "improves": TEXT,
+        "cuda": TEXT, "kernel": TEXT, "recorded": TEXT, "named": TEXT, "launches": one_of(("all",)),
+        "improves": TEXT,
         "defines": table_of(EXPRESSION), "include_dirs": STRINGS, "options": STRINGS,
         "updates_per_thread": EXPRESSION, "trip_counts": table_of(EXPRESSION),
         "assume": table_of(TEXT), "proxies": table_of(TEXT), "constants": table_of(EXPRESSION),

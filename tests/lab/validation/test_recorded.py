@@ -122,3 +122,60 @@ def test_guesses_are_counted_apart(tmp_path):
     assert rest[2:] == ["3", "75.0", "%", "70.0", "%", "174.0", "%", "3.33×", *["33.3", "%"] * 3,
                         "66.7", "%"]  # fmt: skip
     assert "3 rows off by more than 2×, 1 of them said to be guesses" in lines
+
+
+ALL = SUITE.replace('named = "function"', 'launches = "all"').replace(
+    '[launch]\ngrid = ["grid_x", 1, 1]\nblock = "block_x"\n', ""
+)
+
+
+def validated_as_a_whole(folder, recorded, suite=ALL):
+    (folder / "suite.toml").write_text(suite)
+    (recordings := folder / "recordings").mkdir()
+    (recordings / "copies.toml").write_text(recorded)
+    (folder / "measured.csv").write_text("program,us\ncopies,10\nothers,10\n")
+    suite = read_suite(folder / "suite.toml", recordings)
+    return validate(suite, read_rows(suite))
+
+
+def test_a_row_may_stand_for_all_launches_of_a_recording(tmp_path):
+    """Times and volumes are added, each launch as often as it happens."""
+    volume = '[[metric]]\nname = "dram_volume"\ncolumn = "us"\nunit = "B"\n'
+    often = RECORDED + "count = 3\n"
+    found = validated_as_a_whole(tmp_path, often, ALL + volume)
+    fields = [pa.Field(n, shape=1 << 20) for n in "ab"]
+    kernel = pa.Kernel.from_accesses("copy", fields, ["b[x]"], ["a[x]"])
+    first, second = (
+        pa.predict(kernel, pa.Launch(grid, block), "a100")
+        for grid, block in ((4096, 256), (8192, 128))
+    )
+    (time,) = found.metric("time").predicted
+    assert time == pytest.approx(float(first.time) + 3 * float(second.time))
+    (dram,) = found.metric("dram_volume").predicted
+    volumes = [p.volumes.dram_load.total + p.volumes.dram_store.total for p in (first, second)]
+    assert dram == pytest.approx(float(volumes[0]) + 3 * float(volumes[1]))
+    ((line, reason),) = found.failures
+    assert line == 3
+    assert "there is no recording" in reason
+
+
+def test_an_occupancy_is_not_added(tmp_path):
+    occupancy = '[[metric]]\nname = "occupancy"\ncolumn = "us"\n'
+    found = validated_as_a_whole(tmp_path, RECORDED, ALL + occupancy)
+    assert "cannot be added over several launches" in found.metric("occupancy").failures[0][1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ('"all"', '"first"', r"must be \"all\""),
+        ('launches = "all"', 'launches = "all"\nnamed = "us"', "named: does not go with"),
+        ("[[metric]]", "[launch]\nblock = 32\n[[metric]]", "launch: does not go with"),
+        ('recorded = "{program}.toml"', "accesses = {}", "launches: goes with recorded"),
+    ],
+)
+def test_all_launches_stand_alone(before, after, why, tmp_path):
+    path = tmp_path / "suite.toml"
+    path.write_text(ALL.replace(before, after, 1))
+    with pytest.raises(SuiteError, match=why):
+        read_suite(path)

@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 from perfassert.errors import SuiteError
 from perfassert.lab.validation.data import DataRow
-from perfassert.lab.validation.explain import TIME
 from perfassert.lab.validation.run import MetricResult, validate
-from perfassert.lab.validation.suite import Suite
+from perfassert.lab.validation.suite import TIME, Suite
 from perfassert.report.tables import Table, percent, table
 from perfassert.system.process_pool import Submitter
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from perfassert.errors import SuiteError
-from perfassert.expect.metrics import metric, value_of
+from perfassert.expect.metrics import METRICS, metric, value_of
 from perfassert.frontends.files import OWN
 from perfassert.frontends.tables import IntegerOrText, of_a_tensor_map
 from perfassert.hardware.load import device as load_device
@@ -20,6 +21,7 @@ from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.tensor_map import TensorMap
 from perfassert.lab.validation.suite import (
     BANDWIDTH,
+    TIME,
     WARP_INSTRUCTION,
     CudaSource,
     DeviceSpec,
@@ -120,16 +122,28 @@ def _from_cuda(source: CudaSource, names: Names) -> Kernel:
     )
 
 
-def make_case(
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel and how it is launched, ``count`` times."""
+
+    kernel: Kernel
+    launch: Launch
+    count: int = 1
+
+
+def make_cases(
     spec: KernelSpec, cells: Cells, names: Names, label: str, device: Device
-) -> tuple[Kernel, Launch]:
+) -> tuple[Case, ...]:
     """What a row launches, and how: made by the suite, or as it was recorded."""
-    if spec.recorded is not None:
-        grid, block = (_dimensions(spec.launch[k], names) for k in ("grid", "block"))
-        recorded = spec.recorded.find(cells, (grid, block))
-        return recorded.kernel, recorded.launch
-    kernel = make_kernel(spec, names, label)
-    return kernel, make_launch(spec.launch, names, kernel, device)
+    source = spec.recorded
+    if source is None:
+        kernel = make_kernel(spec, names, label)
+        return (Case(kernel, make_launch(spec.launch, names, kernel, device)),)
+    if not source.column:
+        return tuple(Case(x.kernel, x.launch, x.count) for x in source.find_all(cells))
+    grid, block = (_dimensions(spec.launch[k], names) for k in ("grid", "block"))
+    recorded = source.find(cells, (grid, block))
+    return (Case(recorded.kernel, recorded.launch),)
 
 
 def _dimensions(dimensions: Any, names: Names) -> tuple[int, ...]:
@@ -200,6 +214,21 @@ def predicted_value(spec: MetricSpec, prediction: Prediction, names: Names) -> f
         total = float(value_of(metric(spec.name), prediction))  # type: ignore[arg-type]
         return total / prediction.diagnostics["warp_memory_instructions"]
     return float(value_of(metric(spec.name), prediction, spec.per))  # type: ignore[arg-type]
+
+
+def total_value(
+    spec: MetricSpec, predictions: Sequence[tuple[Prediction, int]], names: Names
+) -> float:
+    """The sum over launches, each as often as it happens; of one launch, its value.
+
+    Raises :class:`SuiteError` for metrics that have no sum, such as an occupancy.
+    """
+    if [count for _, count in predictions] == [1]:
+        return predicted_value(spec, predictions[0][0], names)
+    adds_up = spec.name == TIME or (spec.name in METRICS and METRICS[spec.name].extensive)
+    if spec.per or not adds_up:
+        raise SuiteError(f"{spec.name}: cannot be added over several launches")
+    return sum(count * predicted_value(spec, p, names) for p, count in predictions)
 
 
 def measured_value(spec: MetricSpec, cells: Cells, names: Names) -> float:

@@ -13,22 +13,22 @@ import numpy as np
 
 from perfassert.errors import PerfAssertError, SuiteError
 from perfassert.lab.validation.build import (
-    make_case,
+    make_cases,
     make_device,
     measured_value,
-    predicted_value,
     row_names,
+    total_value,
 )
 from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.statistics import Vector, spearman
-from perfassert.lab.validation.suite import MetricSpec, Suite
+from perfassert.lab.validation.suite import TIME, MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor.measured_volumes import MEASURABLE
 from perfassert.predictor.predict import predict
 from perfassert.report.tables import percent, table
 from perfassert.system.process_pool import Submitter
 
-TIME, REGISTERS = "time", "registers"
+REGISTERS = "registers"
 _FEWEST = 5
 """Fewer rows correlate with anything."""
 
@@ -74,21 +74,24 @@ def _row(suite: Suite, row: DataRow) -> TwiceTimed | None:
         names = row_names(spec, cells)
         measured = measured_value(specs[TIME], cells, names)
         device = make_device(suite.device, cells)
-        kernel, launch = make_case(spec, cells, names, key, device)
-        plain = predict(kernel, launch, device)
+        cases = make_cases(spec, cells, names, key, device)
+        plain = [(predict(case.kernel, case.launch, device), case.count) for case in cases]
         volumes = dict(_volumes(specs, cells, names))
         given = None
-        if volumes:
-            given = float(predict(kernel, launch, device, volumes=volumes).time)
+        if volumes and len(cases) == 1:
+            (case,) = cases
+            given = float(predict(case.kernel, case.launch, device, volumes=volumes).time)
         used = specs.get(REGISTERS)
         same = None
         if used is not None:
-            same = measured_value(used, cells, names) == predicted_value(used, plain, names)
+            same = measured_value(used, cells, names) == total_value(used, plain, names)
     except PerfAssertError:
         return None  # the suite's own report names it
     columns = {name for _, name in suite.uses} | set(suite.configuration)
     parameters = {name: names[name] for name in sorted(columns) if name in names}
-    return TwiceTimed(row.line, parameters, measured, float(plain.time), given, same)
+    return TwiceTimed(
+        row.line, parameters, measured, total_value(specs[TIME], plain, names), given, same
+    )
 
 
 def _volumes(

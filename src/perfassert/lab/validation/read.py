@@ -114,13 +114,21 @@ class _SuiteReader(SuiteTableReader):
             own = set(spec.launch)
             hidden = {k for pair in RIVALS if own & set(pair) for k in pair}
             launch = {k: v for k, v in common.items() if k not in hidden} | dict(spec.launch)
-            if "block" not in launch:
-                self.fail("launch.block", "missing")
-            if "grid" not in launch and "domain" not in launch:
-                self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
+            self.check_launch(spec, launch)
             completed[name] = dataclasses.replace(spec, launch=launch)
             self.check_pair(name, spec, kernels)
         return completed
+
+    def check_launch(self, spec: KernelSpec, launch: Mapping[str, Any]) -> None:
+        """A launch has a shape, unless the row stands for all launches of a recording."""
+        if spec.recorded is not None and not spec.recorded.column:
+            if launch:
+                self.fail("launch", 'does not go with launches = "all"')
+            return
+        if "block" not in launch:
+            self.fail("launch.block", "missing")
+        if "grid" not in launch and "domain" not in launch:
+            self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
 
     def check_pair(self, name: str, spec: KernelSpec, kernels: Mapping[str, KernelSpec]) -> None:
         """What is improved exists, has as many rows, and does not lead back to ``name``."""
@@ -181,6 +189,8 @@ class _SuiteReader(SuiteTableReader):
         if len({"accesses", "cuda", "recorded"} & set(table)) != 1:
             ways = "accesses (address expressions), cuda (a source file) or recorded (launches)"
             self.fail(key, f"give {ways}")
+        if "launches" in table and "recorded" not in table:
+            self.fail(f"{key}.launches", "goes with recorded")
         if "cuda" not in table and (stray := set(table) & set(CUDA)):
             self.fail(f"{key}.{sorted(stray)[0]}", "goes with cuda")
         constants = self.constants(f"{key}.constants", table.get("constants", {}))
@@ -197,10 +207,20 @@ class _SuiteReader(SuiteTableReader):
         )
 
     def recorded_source(self, key: str, table: Mapping[str, Any]) -> RecordedSource:
-        """Recordings lie below ``--sources``; columns in braces choose one for a row."""
+        """Recordings lie below ``--sources``; columns in braces choose one for a row.
+
+        A row stands for the launch of the kernel that ``named`` says, or for all launches.
+        """
         path = self.string(f"{key}.recorded", table["recorded"])
         column = self.string(f"{key}.named", table.get("named", "kernel"))
-        self.uses |= {(f"{key}.recorded", name): None for name in (column, *_COLUMN.findall(path))}
+        if "launches" in table:
+            if table["launches"] != "all":
+                self.fail(f"{key}.launches", f'must be "all", not {table["launches"]!r}')
+            if "named" in table:
+                self.fail(f"{key}.named", 'does not go with launches = "all"')
+            column = ""
+        columns = ([column] if column else []) + _COLUMN.findall(path)
+        self.uses |= {(f"{key}.recorded", name): None for name in columns}
         return RecordedSource(self.sources, path, column, self.contents)
 
     def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:

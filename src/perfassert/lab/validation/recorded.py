@@ -25,8 +25,8 @@ _WORDS = {"true": "1", "false": "0"}
 @dataclass(frozen=True, slots=True)
 class RecordedSource:
     """Files that ``perfassert record`` wrote: ``path`` with columns in braces, below ``folder``;
-    ``column`` has the kernel's name. ``contents``: whether launches keep those of buffers and
-    constants."""
+    ``column`` has the kernel's name, or is empty where a row stands for all launches of its file.
+    ``contents``: whether launches keep those of buffers and constants."""
 
     folder: Path
     path: str
@@ -35,9 +35,7 @@ class RecordedSource:
 
     def find(self, cells: Mapping[str, str], shape: LaunchShape) -> RecordedLaunch:
         """The first launch of the row's kernel with that grid and block; raises SuiteError."""
-        path = self.folder / self.path.format_map(cells)
-        if not path.is_file():
-            raise SuiteError(f"there is no recording {path}; make it by perfassert record")
+        path = self._file(cells)
         wanted = cells[self.column]
         named = [x for x in launches(path) if _function_name(x.name) == _function_name(wanted)]
         if not named:
@@ -50,7 +48,20 @@ class RecordedSource:
             raise SuiteError(f"{path}: {wanted!r} was launched with other template arguments")
         if not template_arguments(wanted) and _doubles(alike[0].name) != _doubles(wanted):
             raise SuiteError(f"{path}: {wanted!r} was built for another precision")
-        return alike[0] if self.contents else without_contents(alike[0])
+        return self._as_asked(alike[0])
+
+    def find_all(self, cells: Mapping[str, str]) -> tuple[RecordedLaunch, ...]:
+        """All launches of the row's file; raises SuiteError where there is none."""
+        return tuple(self._as_asked(x) for x in launches(self._file(cells)))
+
+    def _file(self, cells: Mapping[str, str]) -> Path:
+        path = self.folder / self.path.format_map(cells)
+        if not path.is_file():
+            raise SuiteError(f"there is no recording {path}; make it by perfassert record")
+        return path
+
+    def _as_asked(self, recorded: RecordedLaunch) -> RecordedLaunch:
+        return recorded if self.contents else without_contents(recorded)
 
 
 def without_contents(recorded: RecordedLaunch) -> RecordedLaunch:

@@ -10,11 +10,11 @@ import numpy as np
 
 from perfassert.errors import PerfAssertError
 from perfassert.lab.validation.build import (
-    make_case,
+    make_cases,
     make_device,
     measured_value,
-    predicted_value,
     row_names,
+    total_value,
 )
 from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.halves import is_fitted
@@ -178,23 +178,28 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
         names = row_names(spec, cells)
         device = make_device(suite.device, cells)
         name = device.name
-        kernel, launch = make_case(spec, cells, names, key, device)
-        prediction = predict(kernel, launch, device)
+        cases = make_cases(spec, cells, names, key, device)
+        launched = [(predict(case.kernel, case.launch, device), case.count) for case in cases]
     except Exception as error:
         return RowOutcome(row.line, group, seen, name, pairs, reasons, _reason(error))
     for metric in suite.metrics:
         try:
             measured = measured_value(metric, cells, names)
-            pairs[metric.name] = measured, predicted_value(metric, prediction, names)
+            pairs[metric.name] = measured, total_value(metric, launched, names)
         except PerfAssertError as error:
             reasons[metric.name] = _reason(error)
-    kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
-    bands = {m.name: prediction.error_band(m.name).band for m in suite.metrics}
-    traits = read_traits(prediction.diagnostics, prediction.resources.registers)
+    # Of several launches the longest says what sort of prediction the row is.
+    longest = max(launched, key=lambda x: float(x[0].time) * x[1])[0]
+    guessed = any(prediction.confidence == "guessed" for prediction, _ in launched)
+    bands = {
+        m.name: max(prediction.error_band(m.name).band for prediction, _ in launched)
+        for m in suite.metrics
+    }
+    traits = read_traits(longest.diagnostics, longest.resources.registers)
+    speed_of_light = sum(count * float(p.speed_of_light) for p, count in launched)
     return RowOutcome(
-        row.line, group, seen, name, pairs, reasons, "", kind, guessed, bands, traits,
-        prediction.kernel,
-        float(prediction.speed_of_light),
+        row.line, group, seen, name, pairs, reasons, "", kind_of(longest, device), guessed,
+        bands, traits, longest.kernel, speed_of_light,
     )  # fmt: skip
 
 

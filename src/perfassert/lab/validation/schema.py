@@ -19,7 +19,8 @@ TOP = ("title", "source", "data", "select", "group", "device", "filter", "consta
        "fitted_on", "toolchain")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
         "assume")  # fmt: skip
-KERNEL = ("accesses", "cuda", *CUDA, "recorded", "named", "constants", "launch", "rows", "improves")
+KERNEL = ("accesses", "cuda", *CUDA, "recorded", "named", "launches", "constants", "launch", "rows",
+          "improves")  # fmt: skip
 LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
 RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
 FITTED_ON = ("devices", "values", "sources", "rows", "filter", "metrics", "note")

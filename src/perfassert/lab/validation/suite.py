@@ -14,6 +14,7 @@ WARP_INSTRUCTION = "warp_memory_instruction"
 """A granularity besides thread, update, warp and block: one load or store of one warp."""
 RANDOM, ELEMENT = "random", "i"
 """How a buffer may be filled: at random, or by an expression over the number of the element."""
+TIME = "time"
 BANDWIDTH = "bandwidth"
 """A metric besides those of a prediction: the bytes that the suite names over the time."""
 
