@@ -133,8 +133,7 @@ def run_session(folder: Path) -> tuple[str, float, float, Counter[str]]:
     log.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"--log-file={log}", "--log-file-level=DEBUG"]
     command += [f"--perf-device={device}" for device in DEVICES]
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment = {**kept, "PERFASSERT_CACHE_DIR": str(folder / "cache")}
+    environment = environment_with(PERFASSERT_CACHE_DIR=str(folder / "cache"))
     before, begin = spent(), time.monotonic()
     run = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -145,6 +144,12 @@ def run_session(folder: Path) -> tuple[str, float, float, Counter[str]]:
     passed = re.search(r"\d+ passed", run.stdout)
     tools = Counter(STARTED.findall(log.read_text()))
     return passed[0] if passed else run.stdout, seconds, clock, tools
+
+
+def environment_with(**more: str) -> dict[str, str]:
+    """In which Python keeps what it compiles, as it does for users."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **more}
 
 
 def spent() -> float:

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from funnel import spent
+
 import perfassert as pa
-from perfassert.system.process_pool import Submitter, process_pool
+from perfassert.cli.executors import executor_of
 
 SAXPY = Path(__file__).parents[1] / "examples" / "kernels" / "saxpy.cu"
 CHUNK = 250  # launches that a worker gets at a time
@@ -32,7 +34,10 @@ def main() -> None:
     predict(range(1))  # compiles
     ranges = [range(n, min(n + CHUNK, options.launches)) for n in range(0, options.launches, CHUNK)]
     begin, before = time.perf_counter(), spent()
-    with executor(options) as pool:
+    with (
+        dask_address(options.dask) as address,
+        executor_of(argparse.Namespace(jobs=options.jobs, dask=address)) as pool,
+    ):
         start = time.perf_counter()
         if pool is None:
             peaks = [predict(numbers) for numbers in ranges]
@@ -49,24 +54,16 @@ def main() -> None:
     )
 
 
-def spent() -> float:
-    """Processor seconds of this process and of those that it has ended."""
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
-
-
 @contextmanager
-def executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
-    """None for one process."""
-    if not options.dask:
-        with process_pool(options.jobs) as pool:
-            yield pool
+def dask_address(workers: int) -> Iterator[str | None]:
+    """Of a local cluster; None for no workers."""
+    if not workers:
+        yield None
         return
-    from distributed import Client, LocalCluster
+    from distributed import LocalCluster
 
-    workers = {"n_workers": options.dask, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with LocalCluster(**workers) as cluster, Client(cluster) as client:
-        yield client
+    with LocalCluster(workers, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster.scheduler_address
 
 
 def predict(numbers: range) -> float:

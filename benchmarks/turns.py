@@ -10,9 +10,7 @@ tools included, and of the clock, and their ratios; every process is new. Scenar
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -22,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import sessions
 
 ROOT = Path(__file__).parents[1]
 Seconds = tuple[float, float]  # of the processor, by the clock
@@ -142,8 +142,6 @@ def command(*words: str, needs: Callable[[Path], None]) -> Scenario:
 
 def session(root: Path, _: Path) -> Seconds:
     """A cold session of pytest with 20 kernels on three devices."""
-    import sessions
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         code = sessions.TESTS.format(folder=str(sessions.KERNELS))
@@ -197,11 +195,11 @@ SCENARIOS = {
 
 def _python(root: Path, cache: Path, *words: str, cwd: Path | None = None, most: int = 0) -> str:
     """What a new process prints; it may end with a status up to ``most``."""
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environment = {
-        **kept, "PYTHONPATH": f"{root / 'src'}", "PERFASSERT_CACHE_DIR": f"{cache}/cache",
-        "PERFASSERT_TOOL_TIMEOUT": "600",
-    }  # fmt: skip
+    environment = sessions.environment_with(
+        PYTHONPATH=f"{root / 'src'}",
+        PERFASSERT_CACHE_DIR=f"{cache}/cache",
+        PERFASSERT_TOOL_TIMEOUT="600",
+    )
     done = subprocess.run(
         [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True,
         check=False,
@@ -212,8 +210,7 @@ def _python(root: Path, cache: Path, *words: str, cwd: Path | None = None, most:
 
 
 def _spent() -> Seconds:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime, time.perf_counter()
+    return sessions.spent(), time.perf_counter()
 
 
 def _since(before: Seconds) -> Seconds:

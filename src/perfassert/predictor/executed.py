@@ -36,14 +36,16 @@ _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or t
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
-def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
+def bind_kernel(
+    kernel: CompiledKernel, launch: Launch, device: Device
+) -> tuple[Description, Launch]:
     """The kernel for the launch; what it would have to guess is counted in executed blocks."""
     given = launch
     code, launch = _code_for(kernel, launch, device)
     if code is None:
         return kernel.bind(launch, device.arch, device.warp_size)
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)
-    if isinstance(kernel, CompiledKernel) and described.program is not None:
+    if described.program is not None:
         check_strides(kernel, given, described.program)
     rare: Rare = frozenset()
     if _guesses(described):
@@ -72,16 +74,16 @@ def bind_least(
 ) -> tuple[Description, Launch]:
     """As ``bound``, which was bound to the launch, with the least of what it assumes; code that
     cannot be bound anew assumes what it did."""
-    code, launch = _code_for(kernel, launch, device)
+    code = None
+    if isinstance(kernel, CompiledKernel):
+        code, launch = _code_for(kernel, launch, device)
     if code is None:
         return kernel.bind(launch, device.arch, device.warp_size)
     return code.bind(launch, device.arch, device.warp_size, bound.executed, bound.rare, least=True)
 
 
-def _code_for(kernel: Kernel, launch: Launch, device: Device) -> tuple[Code | None, Launch]:
+def _code_for(kernel: CompiledKernel, launch: Launch, device: Device) -> tuple[Code | None, Launch]:
     """Code that can be executed, and the launch as it takes it; None: there is none."""
-    if not isinstance(kernel, CompiledKernel):
-        return None, launch
     launch = kernel.spell_out(launch)
     code = kernel.compiled
     if isinstance(code, PerLaunch):

@@ -234,18 +234,18 @@ def _unite(
     granularity: int,
     in_granules: bool,
 ) -> Runs:
-    patterns, owners = [], []
-    for group in groups:
-        for box in boxes:
-            for symbols in _symbol_boxes(group, box, launch):
-                if pattern := _pattern(group, symbols):
-                    patterns.append(pattern)
-                    owners.append(group.field)
+    patterns = [
+        pattern
+        for group in groups
+        for box in boxes
+        for symbols in _symbol_boxes(group, box, launch)
+        if (pattern := _pattern(group, symbols))
+    ]
     try:
         return unite(patterns, granularity, _MAX_RUNS, in_granules)
     except TooManyRuns as many:
         raise LaunchError(
-            f"one footprint in {owners[many.pattern]!r} has {many.runs} separate pieces, more than "
+            f"one footprint in {groups[0].field!r} has {many.runs} separate pieces, more than "
             f"the {_MAX_RUNS} that can be counted; is an argument or a trip count wrong?"
         ) from None
 

@@ -130,11 +130,11 @@ class Pattern:
 
 
 class TooManyRuns(Exception):
-    """``pattern``: at which of them, by its place; ``runs``: how many there would be."""
+    """``runs``: how many there would be."""
 
-    def __init__(self, pattern: int, runs: int) -> None:
-        super().__init__(pattern, runs)
-        self.pattern, self.runs = pattern, runs
+    def __init__(self, runs: int) -> None:
+        super().__init__(runs)
+        self.runs = runs
 
 
 def unite(
@@ -174,21 +174,21 @@ def _unite_compiled(
 
 def _unite(patterns: Sequence[Pattern], granularity: int, most: int) -> Runs:
     parts: list[Runs] = []
-    for number, pattern in enumerate(patterns):
+    for pattern in patterns:
         starts = pattern.places + pattern.origin
         runs = merge_runs(starts, starts + pattern.bytes, granularity)
         for stride, times in pattern.steps:
             if stride and len(runs) and not absorbs(runs, stride, granularity):
                 pieces = len(runs) * (times if isinstance(times, int) else len(times))
                 if pieces > most:
-                    raise TooManyRuns(number, pieces)
+                    raise TooManyRuns(pieces)
             if isinstance(times, int):
                 runs = repeat_runs(runs, stride, times, granularity)
             else:
                 runs = spread(runs, times, granularity)
         parts.append(runs)
         if (pieces := sum(map(len, parts))) > most:
-            raise TooManyRuns(number, pieces)
+            raise TooManyRuns(pieces)
     return union(parts, granularity)
 
 

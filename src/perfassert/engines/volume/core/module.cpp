@@ -10,10 +10,8 @@ namespace {
 
 using namespace perfassert;
 
-struct TooMany { i64 part, pieces; };
-
 // The set that is written into the input as parts: values, each with so many bytes behind it, repeated.
-Runs read_part(Reader& in, i64 number, i64 granularity, i64 most) {
+Runs read_part(Reader& in, i64 granularity, i64 most) {
   const i64 origin = in.next(), bytes = in.next();
   const i64* values = in.address<const i64>();
   Runs runs;
@@ -24,11 +22,7 @@ Runs read_part(Reader& in, i64 number, i64 granularity, i64 most) {
   merge(runs, granularity);
   for (i64 left = in.next(); left > 0; --left) {
     Repetition repetition{in.next(), in.next(), in.address<const i64>()};
-    if (repetition.stride && !runs.starts.empty() && !absorbs(runs, repetition.stride, granularity)) {
-      const i64 pieces = (i64)runs.starts.size() * repetition.times;
-      if (pieces > most) throw TooMany{number, pieces};
-    }
-    repeat(runs, repetition, granularity);
+    repeat(runs, repetition, granularity, most);
   }
   return runs;
 }
@@ -38,10 +32,10 @@ Runs unite(Reader& in) {
   const i64 granularity = in.next(), whole = in.next(), most = in.next(), parts = in.next();
   Runs all;
   for (i64 part = 0; part < parts; ++part) {
-    Runs runs = read_part(in, part, granularity, most);
+    Runs runs = read_part(in, granularity, most);
     append_shifted(all.starts, runs.starts, 0);
     append_shifted(all.ends, runs.ends, 0);
-    if ((i64)all.starts.size() > most) throw TooMany{part, (i64)all.starts.size()};
+    if ((i64)all.starts.size() > most) throw TooMany{(i64)all.starts.size()};
   }
   if (parts > 1) merge(all, granularity);
   if (whole) to_granules(all, granularity);
@@ -56,9 +50,9 @@ template <class Work> PyObject* call(PyObject* argument, Work work) {
     Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
     return work(in);
   } catch (const TooMany& found) {
-    PyObject* told = Py_BuildValue("(LL)", (long long)found.part, (long long)found.pieces);
-    PyErr_SetObject(PyExc_OverflowError, told);
-    Py_XDECREF(told);
+    PyObject* runs = PyLong_FromLongLong(found.runs);
+    PyErr_SetObject(PyExc_OverflowError, runs);
+    Py_XDECREF(runs);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

@@ -73,6 +73,9 @@ inline void append_shifted(Values& to, const Values& from, i64 shift) {
   for (i64 value : from) to.push_back(value + shift);
 }
 
+// So many would have to be told apart.
+struct TooMany { i64 runs; };
+
 // Of the shifts 0, stride, ... or of those that are given.
 struct Repetition {
   i64 stride, times;
@@ -80,18 +83,22 @@ struct Repetition {
   i64 shift(i64 i) const { return shifts ? shifts[i] : stride * i; }
 };
 
-inline void repeat(Runs& runs, const Repetition& repetition, i64 granularity) {
+inline void repeat(Runs& runs, const Repetition& repetition, i64 granularity, i64 most) {
   const i64 stride = repetition.stride, last = repetition.times - 1;
-  if (runs.starts.empty() || (!repetition.shifts && (last == 0 || stride == 0))) return;
-  if (!repetition.shifts && absorbs(runs, stride, granularity)) {
+  if (runs.starts.empty()) return;
+  const bool longer = stride == 0 || absorbs(runs, stride, granularity);
+  const i64 pieces = (i64)runs.starts.size() * repetition.times;
+  if (!longer && pieces > most) throw TooMany{pieces};
+  if (!repetition.shifts && (last == 0 || stride == 0)) return;
+  if (!repetition.shifts && longer) {
     Values& moved = stride < 0 ? runs.starts : runs.ends;
     for (i64& value : moved) value += stride * last;
     close_gaps(runs, granularity);
     return;
   }
   Runs result;
-  result.starts.reserve(runs.starts.size() * repetition.times);
-  result.ends.reserve(runs.starts.size() * repetition.times);
+  result.starts.reserve(pieces);
+  result.ends.reserve(pieces);
   for (i64 n = 0; n <= last; ++n) {
     const i64 shift = repetition.shift(stride < 0 ? last - n : n);  // the lowest first
     append_shifted(result.starts, runs.starts, shift);
