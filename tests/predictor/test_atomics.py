@@ -1,9 +1,14 @@
 """Atomics on global memory by kind and pattern, and retry loops, against closed forms."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import perfassert as pa
+from perfassert.kernel.executed import meeting
 
 BODIES = {
     "integer": ("int", "atomicAdd(place, i)"),
@@ -13,7 +18,7 @@ BODIES = {
     "wide": ("unsigned long long", "atomicAdd(place, (unsigned long long)i)"),
     "result": ("float", "if (atomicAdd(place, 1.5f) == 3) place[1] = 0"),
     "exchange": ("int", "if (atomicExch(place, i) == 3) place[1] = 0"),
-    "maximum": ("int", "atomicMax(out + 1, i); atomicInc((unsigned*)place, 17)"),
+    "maximum": ("int", "atomicMax(out + 64, i); atomicInc((unsigned*)place, 17)"),
 }
 MEASURED = {"integer", "float", "double", "increment", "maximum"}
 HEAD = """
@@ -55,17 +60,58 @@ def test_where_no_rate_is_known_it_is_announced(added):
     turns = N * unknown.l2_atomic_cycles / unknown.clock_hz
     assert float(found.bounds["atomics"]) == pytest.approx(turns, rel=1e-6)
     assert found.confidence == "guessed"
-    assert "counts as an integer addition on one address" in found.confidence_reasons[0].text
+    assert "counts as an integer addition in one sector" in found.confidence_reasons[0].text
 
 
 @pytest.mark.parametrize("share", [1, 32])
 @pytest.mark.parametrize("name", ["integer", "float", "double"])
 def test_different_addresses_have_a_rate_of_the_whole_l2(added, name, share):
+    """Lanes that contend have no known rate: each warp takes turns on an address of its own, with
+    the others whose addresses are in the same sector."""
     gpu = pa.device(GPU).replace(l2_atomic_lane_cycles=0.5)
     one = gpu.l2_atomic_cycles if name == "integer" else gpu.l2_update_cycles
-    cycles = N * 0.5 if share == 1 else share * one  # lanes that contend have no known rate
+    warps_of_a_sector = 32 // (8 if name == "double" else 4)
+    cycles = N * 0.5 if share == 1 else warps_of_a_sector * share * one
     bound = added(name, share, gpu).bounds["atomics"]
     assert float(bound) == pytest.approx(cycles / gpu.clock_hz, rel=1e-6)
+
+
+@pytest.mark.parametrize("apart", [1, 2, 8])
+def test_single_lanes_that_add_to_numbers_of_one_sector_wait_for_each_other(tmp_path, apart):
+    """A sum for each of 16 rows: half of the turns are in one sector if the sums lie side by side,
+    a sixteenth if each has a sector of its own."""
+    (file := tmp_path / "rows.cu").write_text(
+        'extern "C" __global__ void add(float* sums, int apart) {\n'
+        "    if (threadIdx.x == 0) atomicAdd(sums + blockIdx.x % 16 * apart, 1.5f);\n}\n"
+    )
+    gpu, blocks = pa.device(GPU), 1 << 12
+    found = pa.predict(pa.from_cuda(file, "add"), pa.Launch(blocks, 32, {"apart": apart}), gpu)
+    in_a_sector = 8 // apart
+    cycles = blocks * in_a_sector / 16 * gpu.l2_update_cycles
+    assert float(found.bounds["atomics"]) == pytest.approx(cycles / gpu.clock_hz, rel=1e-6)
+
+
+def turns_by_sector(rows):
+    """Of warp instructions, each a list of addresses: a sector is served as often as its fullest
+    address has lanes."""
+    turns = Counter()
+    for row in rows:
+        for sector in {a // 32 for a in row}:
+            turns[sector] += max(Counter(a for a in row if a // 32 == sector).values())
+    return turns
+
+
+@given(st.data())
+def test_turns_are_those_of_sectors_one_by_one(data):
+    blocks = data.draw(st.integers(1, 3))
+    address = st.integers(0, 40).map(lambda n: 4096 + 8 * n)
+    rows = data.draw(st.lists(st.lists(address, min_size=1, max_size=6), min_size=1, max_size=8))
+    addresses = np.array([row + [0] * (6 - len(row)) for row in rows])
+    lanes = np.array([[True] * len(row) + [False] * (6 - len(row)) for row in rows])
+    block = np.sort(data.draw(st.permutations([i % blocks for i in range(len(rows))])))
+    met = meeting(addresses, lanes, block, blocks, blocks)
+    assert met.turns == turns_by_sector(rows)
+    assert met.operations == Counter(a for row in rows for a in row)
 
 
 def test_doubles_in_sectors_of_their_own_were_not_measured(tmp_path):
@@ -128,14 +174,14 @@ def test_a_retry_loop_needs_an_iteration_for_each_lane_on_the_fullest_address(tm
 
 
 def test_few_lines_have_no_known_rate(tmp_path):
-    """All warps add to the same 32 numbers, which lie in one line, or to 512."""
+    """All warps add to the same 32 numbers, which lie in one line, or to 1024."""
     (file := tmp_path / "few.cu").write_text(
         'extern "C" __global__ void add(int* sums, int distinct) {\n'
         "    atomicAdd(sums + (blockIdx.x * blockDim.x + threadIdx.x) % distinct, 1);\n}\n"
     )
     few, many = (
         pa.predict(pa.from_cuda(file, "add"), pa.Launch(4096, 256, {"distinct": n}), GPU)
-        for n in (32, 512)
+        for n in (32, 1024)
     )
     assert few.confidence == "guessed"
     assert many.confidence != "guessed"

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import perfassert as pa
-from perfassert.engines.execution.sample import in_a_row, spread_blocks
+from perfassert.engines.execution.sample import in_a_row
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
+from perfassert.kernel.executed import spread_blocks
 from perfassert.predictor.executed import sample_blocks
 from perfassert.predictor.line_costs import line_costs
 from perfassert.predictor.predict import access_costs

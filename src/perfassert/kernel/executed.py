@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfassert.kernel.memo import Memo
 from perfassert.source import Assumption
@@ -95,13 +95,15 @@ class Pieces:
 class Visits:
     """What some blocks touched by one memory instruction, execution by execution.
 
-    ``keys``: as of :class:`Pieces`, in no order, and ``times``: which execution of its warp it was,
-    from ``first`` to ``last``, left out, of as many as the busiest warp has, ``most``. ``apart``:
-    of the executed blocks, every so many-th. ``share``: of all that a block asks for.
+    ``keys``: as of :class:`Pieces`, in no order; ``warps``: those of their block; ``times``: which
+    execution of its warp it was, from ``first`` to ``last``, left out, of as many as the busiest
+    warp has, ``most``. ``apart``: of the executed blocks, every so many-th. ``share``: of all that
+    a block asks for.
     """
 
     grain: int
     keys: npt.NDArray[np.int64]
+    warps: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     first: int
     last: int
@@ -123,6 +125,23 @@ def stretches(affordable: int) -> int:
     return min(_STRETCHES, isqrt(max(1, affordable)))
 
 
+_GOLDEN = 2654435769  # 2**32 over the golden ratio: multiples of it fill a circle evenly
+
+
+def spread_blocks(total: int, count: int) -> tuple[int, ...]:
+    """``count`` blocks of ``total``, all of them where there are no more: one of each of so many
+    stretches of the grid, at another place in every next one, so that nothing that recurs every so
+    many blocks is missed.
+
+    >>> spread_blocks(64, 4)
+    (0, 25, 35, 61)
+    """
+    if total <= count:
+        return tuple(range(total))
+    width = total // count
+    return tuple(i * total // count + (i * _GOLDEN % (1 << 32) * width >> 32) for i in range(count))
+
+
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """Which blocks of a launch were executed, of ``total``: ``spread`` evenly over the grid, and a
@@ -136,6 +155,70 @@ class Sampled:
     def whole(self) -> bool:
         """Whether every block was."""
         return len(self.run) >= self.total
+
+
+_FULLEST = 256  # places that are kept: the fullest one is wanted
+_SECTOR = 32  # bytes
+
+
+class Meeting(NamedTuple):
+    """Atomics of a launch where most of them meet: ``operations`` of threads, by address, and
+    ``turns``, by sector: one for each warp instruction that goes there, or as many as it has lanes
+    on the same address."""
+
+    operations: Mapping[int, float]
+    turns: Mapping[int, float]
+
+    def plus(self, other: Meeting) -> Meeting:
+        """Both together."""
+        return Meeting(_sum(self.operations, other.operations), _sum(self.turns, other.turns))
+
+
+def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+    return {place: one.get(place, 0.0) + other.get(place, 0.0) for place in {**one, **other}}
+
+
+NO_MEETING = Meeting({}, {})
+
+
+def meeting(
+    addresses: npt.NDArray[np.int64],
+    lanes: npt.NDArray[np.bool_],
+    blocks: npt.NDArray[np.int64],
+    looked_at: int,
+    total: int,
+) -> Meeting:
+    """Where atomics of a launch of ``total`` blocks meet.
+
+    ``addresses``, ``lanes`` [warp instructions, 32], ``blocks``: of those in the blocks that were
+    ``looked_at``. What several of them touch is common to all.
+    """
+    import numpy as np
+
+    row = np.broadcast_to(np.arange(len(lanes))[:, None], lanes.shape)[lanes]
+    places, place = np.unique(addresses[lanes], return_inverse=True)
+    together, counts = np.unique(row * len(places) + place.reshape(-1), return_counts=True)
+    row, place = together // max(1, len(places)), together % max(1, len(places))
+    sectors = places[place] // _SECTOR  # ascending within a row
+    first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(sectors, prepend=-1) != 0))
+    turns = np.maximum.reduceat(counts, first) if len(first) else counts
+
+    def over_all(
+        places: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], block: npt.NDArray[np.int64]
+    ) -> dict[int, float]:
+        distinct, of = np.unique(places, return_inverse=True)
+        of = of.reshape(-1)
+        sums = np.bincount(of, counts, len(distinct))
+        pairs = np.unique(of * looked_at + block)
+        sharers = np.bincount(pairs // looked_at, minlength=len(distinct))
+        sums = np.where(sharers > 1, sums * (total / looked_at), sums)
+        fullest = np.argsort(-sums, kind="stable")[:_FULLEST]
+        return {int(distinct[i]): float(sums[i]) for i in fullest}
+
+    return Meeting(
+        over_all(places[place], counts, blocks[row]),
+        over_all(sectors[first], turns, blocks[row[first]]),
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,30 +236,9 @@ class Touched:
     run: Pieces | None = None
     buffer: str = ""
     size: int | None = None
-    meeting: Mapping[int, float] = field(default_factory=dict)
+    meeting: Meeting = NO_MEETING
     visits: Visits | None = None
     counted: Memo = field(default_factory=Memo, repr=False)
-
-
-_FULLEST = 256  # addresses that are kept: the fullest one is wanted
-
-
-def meeting(
-    addresses: npt.NDArray[np.int64], blocks: npt.NDArray[np.intp], looked_at: int, total: int
-) -> dict[int, float]:
-    """Operations on single addresses over a launch of ``total`` blocks, on the fullest ones.
-
-    ``addresses``, ``blocks``: of every operation in the blocks that were looked at. What several
-    of them touch is common to all.
-    """
-    import numpy as np
-
-    places, of, counts = np.unique(addresses, return_inverse=True, return_counts=True)
-    pairs = np.unique(of.reshape(-1).astype(np.int64) * looked_at + blocks)
-    sharers = np.bincount(pairs // looked_at, minlength=len(places))
-    over_all = np.where(sharers > 1, counts * (total / looked_at), counts)
-    fullest = np.argsort(-over_all, kind="stable")[:_FULLEST]
-    return {int(places[i]): float(over_all[i]) for i in fullest}
 
 
 Extremes = tuple[float, float, float]

@@ -1,6 +1,6 @@
 """Atomic operations on global memory: the time that they take in the L2, and what nobody measured.
 
-On one address they take turns. Measurements distinguish 32-bit integer additions from
+In one sector they take turns. Measurements distinguish 32-bit integer additions from
 floating-point additions, increments and decrements, none with a result. On different addresses the
 whole L2 serves so many lanes in a cycle, measured where neighbouring threads go to neighbouring
 addresses. Other atomics (64-bit integers, pairs of halves, results, exchanges, compare-and-swap,
@@ -90,7 +90,7 @@ def _unmeasured_turns(model: Model, atomic: Sequence[BoundAccess]) -> Iterator[A
         measured = is_measured(access.turn, device)
         if not _on_one(access) if measured else decides:
             counted = access.turn if access.turn is AtomicTurn.ADDITION else slower
-            text = f"{_opcode(access)} counts as {counted} on one address"
+            text = f"{_opcode(access)} counts as {counted} in one sector"
             yield Assumption(text, access.span, "rate", 1.0)
 
 
@@ -105,7 +105,7 @@ def _opcode(access: BoundAccess) -> str:
 def _on_one(access: BoundAccess) -> bool:
     """Whether all lanes of a warp go to the same address."""
     if access.touched is not None:
-        return len(access.touched.meeting) <= 1
+        return len(access.touched.meeting.operations) <= 1
     return not any(str(s).rpartition(".")[0] in ("", "threadIdx") for s in access.address.symbols())
 
 

@@ -12,7 +12,7 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import in_a_row, spread_blocks, summarize_execution
+from perfassert.engines.execution.sample import in_a_row, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.binding.arguments import check_strides
@@ -20,7 +20,7 @@ from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, Per
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
-from perfassert.kernel.executed import Executed
+from perfassert.kernel.executed import Executed, spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.predictor.agreement import Disagreement

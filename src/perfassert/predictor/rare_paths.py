@@ -19,10 +19,10 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.provenance import ORDINARY
-from perfassert.engines.execution.sample import spread_blocks
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
+from perfassert.kernel.executed import spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, PresetSource, Relation
 from perfassert.kernel.program import Program

@@ -28,16 +28,6 @@ _OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
 _ROWS = 1 << 12  # warp instructions whose addresses are looked at together
 
 
-def spread_blocks(total: int, count: int) -> tuple[int, ...]:
-    """``count`` blocks of ``total``, all of them where there are no more: one of each of so many
-    stretches of the grid, at another place in every next one, so that nothing with a period that
-    the stretches have in common is missed."""
-    if total <= count:
-        return tuple(range(total))
-    width = total // count
-    return tuple(i * total // count + i % width for i in range(count))
-
-
 def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
     """Blocks that follow one another, at most so many: all, or a wave in the middle and the one
     before it, or stretches of equal length that are spread over one wave."""

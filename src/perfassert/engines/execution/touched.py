@@ -11,6 +11,8 @@ from perfassert.engines.execution.memory import SPAN_BITS, Region
 from perfassert.engines.execution.result import Execution, Touch
 from perfassert.kernel.executed import (
     ADDRESS_BITS,
+    NO_MEETING,
+    Meeting,
     Pieces,
     Rows,
     Sampled,
@@ -72,7 +74,7 @@ def collect_touched(
             pieces,
             pieces if run is spread else _pieces(next_, run, space) if next_ else None,
             *_buffer(own + next_, spread.regions, space),
-            _meeting(own, spread, sampled) if space == "global" else {},
+            _meeting(own, spread, sampled) if space == "global" else NO_MEETING,
             _visits(own, spread, rows) if space == "global" and rows is not None else None,
         )
     return touched
@@ -168,7 +170,8 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
     keys = (block[some].astype(np.int64) << ADDRESS_BITS)[row] | pieces[new]
     asked = float(distinct_sectors(rows).sum()) * rows.every / len(execution.blocks)
     share = len(keys) / len(execution.blocks[::apart]) / asked
-    return Visits(_SECTOR, keys, time[some][row], first, first + kept, most, apart, share)
+    warps = (touch.warps % per_block).astype(np.int64)[some][row]
+    return Visits(_SECTOR, keys, warps, time[some][row], first, first + kept, most, apart, share)
 
 
 def _times(warps: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
@@ -194,19 +197,17 @@ def _reads(touch: Touch, execution: Execution) -> bool:
     return _kind(touch, execution) not in (Kind.STORE, Kind.ATOMIC)
 
 
-def _meeting(touches: list[Touch], execution: Execution, sampled: Sampled) -> dict[int, float]:
+def _meeting(touches: list[Touch], execution: Execution, sampled: Sampled) -> Meeting:
     """Where operations of an atomic meet."""
     own = [t for t in touches if _kind(t, execution) is Kind.ATOMIC]
     if not own:
-        return {}
-    lanes = [_lanes(t, "global") for t in own]
-    addresses = [t.addresses[at].astype(np.int64) for t, at in zip(own, lanes, strict=True)]
-    blocks = [
-        np.broadcast_to((t.warps // execution.warps_per_block)[:, None], at.shape)[at]
-        for t, at in zip(own, lanes, strict=True)
-    ]
+        return NO_MEETING
     return meeting(
-        np.concatenate(addresses), np.concatenate(blocks), len(sampled.spread), sampled.total
+        np.concatenate([t.addresses for t in own]).astype(np.int64),
+        np.concatenate([_lanes(t, "global") for t in own]),
+        np.concatenate([t.warps // execution.warps_per_block for t in own]).astype(np.int64),
+        len(sampled.spread),
+        sampled.total,
     )
 
 

@@ -1,4 +1,4 @@
-"""Atomic operations that contend for one address take turns: how many do, and how long.
+"""Atomic operations that contend for one sector take turns: how many do, and how long.
 
 Where blocks are sampled, what several of them have in common is taken to be common to all; what
 only one of them touches is its own.
@@ -16,38 +16,37 @@ from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.warps import lane_addresses
 from perfassert.hardware.model import Device
-from perfassert.kernel.executed import meeting
+from perfassert.kernel.executed import NO_MEETING, Meeting, meeting, spread_blocks
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import AtomicTurn
 
 _LANES = 1 << 17  # that are looked at, of a group: all where there are no more
 _BLOCKS = 16  # spread over the grid, at least
-Counts = dict[int, float]
-"""Operations, by address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """On single addresses of global memory, the most of each: ``operations`` of threads, ``cycles``
-    for which they occupy it, and ``unmeasured`` ones, at a rate that is not known for them."""
+    """Of global memory, the most of each: ``operations`` of threads on one address; ``cycles`` for
+    which one sector is occupied, and those of ``unmeasured`` atomics, whose rate is not known."""
 
     operations: float = 0.0
     cycles: float = 0.0
     unmeasured: float = 0.0
 
-    def at_least(self, counts: Mapping[AtomicTurn, Counts], device: Device) -> Contention:
+    def at_least(self, met: Mapping[AtomicTurn, Meeting], device: Device) -> Contention:
         """The larger of each."""
-        operations: Counts = {}
-        cycles: Counts = {}
-        unmeasured: Counts = {}
-        for turn, counted in counts.items():
+        operations: dict[int, float] = {}
+        cycles: dict[int, float] = {}
+        unmeasured: dict[int, float] = {}
+        for turn, own in met.items():
             each = turn_cycles(turn, device)
-            for address, count in counted.items():
+            for address, count in own.operations.items():
                 operations[address] = operations.get(address, 0.0) + count
-                cycles[address] = cycles.get(address, 0.0) + count * each
+            for sector, count in own.turns.items():
+                cycles[sector] = cycles.get(sector, 0.0) + count * each
                 if not is_measured(turn, device):
-                    unmeasured[address] = unmeasured.get(address, 0.0) + count * each
+                    unmeasured[sector] = unmeasured.get(sector, 0.0) + count * each
         return Contention(
             max([self.operations, *operations.values()]),
             max([self.cycles, *cycles.values()]),
@@ -59,53 +58,55 @@ NO_CONTENTION = Contention()
 
 
 def turn_cycles(turn: AtomicTurn, device: Device) -> float:
-    """Between two atomics on one address. What was not measured counts as the slower kind."""
+    """Between two turns in one sector. What was not measured counts as the slower kind."""
     if turn is AtomicTurn.ADDITION:
         return device.l2_atomic_cycles
     return device.l2_update_cycles or device.l2_atomic_cycles
 
 
 def is_measured(turn: AtomicTurn, device: Device) -> bool:
-    """Whether it was measured how long such an atomic keeps one address."""
+    """Whether it was measured how long such an atomic takes."""
     if turn is AtomicTurn.UPDATE:
         return bool(device.l2_update_cycles)
     return turn is AtomicTurn.ADDITION
 
 
 def find_contention(groups: LaunchGroups) -> Contention:
-    """On the address of global memory that receives most atomics."""
+    """On the address, and in the sector, of global memory that receives most atomics."""
     most, device = Contention(), groups.device
     for own in groups.fields.values():
         atomic = [g for g in own if g.serial]
         if atomic:
-            most = most.at_least(_count_operations(atomic, groups.launch, device), device)
+            most = most.at_least(_find_meetings(atomic, groups.launch, device), device)
     for executed in groups.executed.values():
-        counts: dict[AtomicTurn, Counts] = {}
+        met: dict[AtomicTurn, Meeting] = {}
         for group in executed:
-            counted = counts.setdefault(group.turn, {})
-            for address, count in group.touched.meeting.items():
-                counted[address] = counted.get(address, 0.0) + count
-        most = most.at_least(counts, device)
+            met[group.turn] = met.get(group.turn, NO_MEETING).plus(group.touched.meeting)
+        most = most.at_least(met, device)
     return most
 
 
-def _count_operations(
+def _find_meetings(
     groups: Sequence[AccessGroup], launch: Launch, device: Device
-) -> dict[AtomicTurn, Counts]:
-    result: dict[AtomicTurn, Counts] = {}
+) -> dict[AtomicTurn, Meeting]:
+    result: dict[AtomicTurn, Meeting] = {}
     for group in groups:
-        counts = result.setdefault(group.turn, {})
         grid = _working(group, launch)
         chosen = _spread(grid, _LANES // launch.threads_per_block)
         lanes = lane_addresses(group, chosen, launch, device.warp_size)
-        block = np.broadcast_to(np.arange(len(chosen))[:, None, None], lanes.addresses.shape)
+        block = np.broadcast_to(np.arange(len(chosen))[:, None], lanes.some.shape)[lanes.some]
+        active = lanes.active[lanes.some]
         for offset in group.offsets:
-            addresses: IntArray = lanes.addresses[lanes.active] + offset
-            operations = meeting(addresses, block[lanes.active], len(chosen), prod(grid))
-            for address, count in operations.items():
-                again = lanes.weight if count > len(chosen) else 1.0
-                counts[address] = counts.get(address, 0.0) + again * count
+            addresses: IntArray = lanes.addresses[lanes.some] + offset
+            met = meeting(addresses, active, block, len(chosen), prod(grid))
+            met = Meeting(*(_repeated(c, lanes.weight, len(chosen)) for c in met))
+            result[group.turn] = result.get(group.turn, NO_MEETING).plus(met)
     return result
+
+
+def _repeated(counts: Mapping[int, float], weight: float, blocks: int) -> dict[int, float]:
+    """Counts of iterations that stand for several: what is touched more than once in a block."""
+    return {place: count * (weight if count > blocks else 1.0) for place, count in counts.items()}
 
 
 def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
@@ -120,7 +121,5 @@ def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
 
 def _spread(grid: tuple[int, int, int], affordable: int) -> list[tuple[int, int, int]]:
     """Some of the blocks, all of them where there are few."""
-    total = prod(grid)
-    count = min(total, max(affordable, _BLOCKS))
-    chosen = ((2 * i + 1) * total // (2 * count) for i in range(count))
+    chosen = spread_blocks(prod(grid), max(affordable, _BLOCKS))
     return [(b % grid[0], b // grid[0] % grid[1], b // (grid[0] * grid[1])) for b in chosen]
