@@ -42,3 +42,44 @@ def test_hits_behind_a_miss_take_issue_and_unit_only():
     assert many > few
     slow = DEVICE.replace(l1_latency=2 * DEVICE.l1_latency)
     assert one_warp([f"a[x + {i}]" for i in range(8)], slow) == pytest.approx(many, rel=0.01)
+
+
+CODE = """
+extern "C" __global__ void again(const float* a, float* b, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    #pragma unroll
+    for (int k = 0; k < {steps}; ++k) b[i + k * n] = a[i] + k;
+}}
+extern "C" __global__ void walk(const float* a, float* b, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) sum += a[i * n + k];
+    b[i] = sum;
+}}"""
+
+
+def slower(folder, kernel, steps, **latency):
+    """Cycles that one warp takes longer if a latency is so much longer."""
+    pytest.importorskip("nvidia.cu13")
+    (file := folder / "loads.cu").write_text(CODE.format(steps=steps))
+    sizes = {"a": 32 * steps, "b": 32 * 64}
+    args = {**{name: pa.Buffer(size, "float32") for name, size in sizes.items()}, "n": steps}
+    code, launch = pa.from_cuda(file, kernel), pa.Launch(1, 32, args)
+    even = DEVICE.replace(dram_latency_spread=0)
+    changed = {key: getattr(even, key) + more for key, more in latency.items()}
+    before, after = (pa.predict(code, launch, d) for d in (even, even.replace(**changed)))
+    return float(after.cycles) - float(before.cycles)
+
+
+def test_what_a_warp_has_waited_for_is_in_the_l1(tmp_path):
+    """Stores may change what is loaded, so it is loaded 32 times: once from DRAM."""
+    assert slower(tmp_path, "again", 32, dram_latency=1000) == pytest.approx(1000, rel=0.07)
+    assert slower(tmp_path, "again", 32, l1_latency=100) == pytest.approx(31 * 100, rel=0.01)
+
+
+def test_a_row_for_each_thread_waits_for_each_of_its_sectors(tmp_path):
+    assert slower(tmp_path, "walk", 64, dram_latency=1000) == pytest.approx(8 * 1000, rel=0.02)
+    assert slower(tmp_path, "walk", 64, l1_latency=100) == pytest.approx(56 * 100, rel=0.02)

@@ -7,13 +7,14 @@ bandwidth. Its result comes after the latency of the level that serves it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from perfassert.engines.volume.binding import loads_past_l1
 from perfassert.engines.volume.estimate import VolumeEstimate
+from perfassert.engines.volume.first_touches import first_touches
 from perfassert.engines.volume.on_chip import AccessCost
+from perfassert.engines.volume.reuse import AnyGroup
 from perfassert.engines.volume.roofline import dram_seconds
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
@@ -21,6 +22,7 @@ from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.roles import Role
 from perfassert.predictor.matrix_units import MatrixUnits
@@ -71,25 +73,30 @@ def _accesses(kernel: Description) -> tuple[Access, ...] | tuple[BoundAccess, ..
 class MemorySystem:
     """Classes of their own for the memory nodes of a graph, as one launch finds them.
 
-    ``active``: units that hold a block, among which bandwidth is shared.
+    ``active``: units that hold a block, among which bandwidth is shared; ``launch``: the one that
+    the estimate is of.
     """
 
     def __init__(
-        self, kernel: Description, estimate: VolumeEstimate, device: Device, active: int
+        self,
+        kernel: Description,
+        estimate: VolumeEstimate,
+        device: Device,
+        active: int,
+        launch: Launch,
     ) -> None:
         self.device = device
+        self.launch = launch
         self.estimate = estimate
         self.counted = isinstance(kernel, BoundKernel)
         self.widths = [a.bytes for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.spaces = [a.space for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.past_l1 = _past_l1(kernel)
-        self.strong = _strong(kernel)
         self.pieces = [a.pieces for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.reaches = [a.reaches for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
-        self.served = self._serve_loads()
         self.dram_seconds = dram_seconds(estimate.volumes, device, active, estimate.per_activation)
         self.from_dram: dict[int, float] = {}
 
@@ -98,6 +105,7 @@ class MemorySystem:
     ) -> InstructionGraph:
         """The graph with demands; nodes of a class in ``own_latencies`` keep those."""
         nodes = []
+        self.served = self._serve_loads(graph)
         self.products = MatrixUnits(graph.nodes, self.device, LOAD_STORE_UNIT)
         for node in graph.nodes:
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
@@ -231,32 +239,61 @@ class MemorySystem:
         far = device.l2_latency + served.l2_miss * (device.dram_latency - device.l2_latency)
         return device.l1_latency + served.waits * (far - device.l1_latency) + served.behind
 
-    def _serve_loads(self) -> dict[int, _Served]:
-        """Loads of one field whose addresses differ by a constant are in flight together: the
-        first ones miss, the others find their lines on the way and return after them. The more
-        lines from DRAM a warp waits for, the later is the slowest of them."""
+    def _serve_loads(self, graph: InstructionGraph) -> dict[int, _Served]:
+        """Of loads that are in flight together the first ones miss, the others find their lines on
+        the way and return after them. The more lines from DRAM a warp waits for, the later is the
+        slowest of them."""
         volumes, estimate = self.estimate.volumes, self.estimate
         result: dict[int, _Served] = {}
         lines = 0.0  # from DRAM, outstanding
-        for members in estimate.together:
-            name, load = self.fields[members[0]]
-            asked = estimate.requested.get(name, 0.0)
-            if not load or not asked:
+        flights = _flights(graph, [g.members for g in estimate.groups])
+        for group in estimate.groups:
+            asked = estimate.requested.get(group.field, 0.0)
+            if group.direction is not Direction.LOAD or not asked:
                 continue
-            from_l2 = float(volumes.l2_load.fields[name].total)
-            below = volumes.dram_load.fields.get(name)
+            from_l2 = float(volumes.l2_load.fields[group.field].total)
+            below = volumes.dram_load.fields.get(group.field)
             l2_miss = _some(float(below.total) / from_l2) if below and from_l2 else 0.0
-            past_l1 = estimate.past_l1[name]
+            past_l1 = estimate.past_l1[group.field]
             through_l1 = (from_l2 - past_l1) / (asked - past_l1) if asked > past_l1 else 1.0
-            share = 1.0 if members[0] in self.strong else min(1.0, through_l1)
-            missing = share * len(members)
-            lead = _some(missing)
-            for number in sorted(members):
-                l1_miss = min(1.0, missing)
-                missing -= l1_miss
-                lines += _LINES * l1_miss * l2_miss
-                result[number] = _Served(l1_miss, lead, l2_miss, self._behind(lines))
+            share = 1.0 if group.past_l1 else min(1.0, through_l1)
+            own = [flights.get(number, 0) for number in group.members]
+            for flight, missing, waits in self._split_misses(group, own, share):
+                for number in flight:
+                    l1_miss = min(1.0, missing)
+                    missing -= l1_miss
+                    lines += _LINES * l1_miss * l2_miss
+                    result[number] = _Served(l1_miss, waits, l2_miss, self._behind(lines))
         return result
+
+    def _split_misses(
+        self, group: AnyGroup, flights: list[int], share: float
+    ) -> Iterator[tuple[Sequence[int], float, float]]:
+        """Loads in flight together, how many of them miss, and how often they wait for one.
+
+        What a warp has not touched before misses, but for what other warps have; of what it has,
+        only what the L1 has lost meanwhile.
+        """
+        members = group.members
+        touches = None
+        if share < 1.0 and (group.loops or len({*flights}) > 1):
+            touches = first_touches(group, self.launch, self.device)
+        if touches is None:
+            missing = share * len(members)
+            yield members, missing, _some(missing)
+            return
+        new = touches.new_share(slice(None))
+        others = min(1.0, share / new)
+        lost = max(0.0, share - new) / (1 - new) if new < 1 else 0.0
+        for number in dict.fromkeys(flights):
+            first, count = flights.index(number), flights.count(number)
+            flight = slice(first, first + count)
+            own = touches.new_share(flight) * len(members)
+            first_time = touches.executions_with_new(flight)
+            missing = others * own
+            waits = first_time * _some(missing / first_time) if first_time else 0.0
+            again = lost * (count - own)
+            yield members[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
 
     def _behind(self, lines: float) -> float:
         """Cycles by which the slowest of ``lines`` is later than that of a single load's; of
@@ -279,12 +316,23 @@ def _past_l1(kernel: Description) -> frozenset[int]:
     return frozenset(bypassing)
 
 
-def _strong(kernel: Description) -> frozenset[int]:
-    """Accesses that ask the L2, by number."""
-    if not isinstance(kernel, BoundKernel):
-        return frozenset()
-    loads = loads_past_l1(kernel)
-    return frozenset(n for n, a in enumerate(kernel.bound) if a.instruction in loads)
+def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[int, int]:
+    """In which flight of its group each access is: as instructions are issued in order, what loads
+    after the first use of a value that the same flight has loaded finds its lines there."""
+    group_of = {number: g for g, members in enumerate(groups) for number in members}
+    current = [0] * len(groups)
+    loaded: dict[int, tuple[int, int]] = {}  # node → group and flight
+    flights: dict[int, int] = {}
+    for node in graph.nodes:
+        for producer in {s.producer for e in node.edges for s in e.sources if not s.distance}:
+            if producer in loaded:
+                group, flight = loaded[producer]
+                current[group] += flight == current[group]
+        if node.produces and node.touches and node.touches[0] in group_of:
+            group = group_of[node.touches[0]]
+            loaded[node.index] = group, current[group]
+            flights |= dict.fromkeys(node.touches, current[group])
+    return flights
 
 
 def _some(share: float) -> float:

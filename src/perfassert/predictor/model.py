@@ -146,7 +146,7 @@ def make_model(
     if edit is not None:
         graph = edit.graph(graph)
     active = min(device.compute_units, bound_launch.working)
-    memory = MemorySystem(kernel, estimate, device, active)
+    memory = MemorySystem(kernel, estimate, device, active, bound_launch.effective_launch)
     own_latencies = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     graph = memory.apply(graph, own_latencies)
     latencies: dict[str, LatencyRule] = dict(own_latencies)

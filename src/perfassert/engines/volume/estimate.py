@@ -30,6 +30,7 @@ from perfassert.engines.volume.on_chip import (
     l1_behaviour,
     note,
 )
+from perfassert.engines.volume.reuse import AnyGroup
 from perfassert.engines.volume.warps import Passes, constant_passes, on_chip_cost, shared_passes
 from perfassert.engines.volume.waves import waves
 from perfassert.hardware.model import Device
@@ -49,8 +50,8 @@ class VolumeEstimate:
     """Volumes, and what they rest on (``diagnostics``: plain numbers by name).
 
     ``requested``: bytes that loads ask for, by field, and ``past_l1``: those that they ask the L2
-    for whatever the L1 holds; ``together``: numbers of the accesses
-    of each group, which differ by a constant; ``assumptions``: what of them was sampled;
+    for whatever the L1 holds; ``groups``: of the accesses, members differ by a constant;
+    ``assumptions``: what of them was sampled;
     ``contention``: of atomics on one address of global memory;
     ``stack_miss``: the share of loads from local memory that leave the L1; ``per_activation``:
     bytes that each activation of a DRAM row moves, by field and direction.
@@ -61,7 +62,7 @@ class VolumeEstimate:
     accesses: Mapping[int, AccessCost]
     requested: Mapping[str, float]
     past_l1: Mapping[str, float]
-    together: tuple[tuple[int, ...], ...]
+    groups: tuple[AnyGroup, ...]
     assumptions: tuple[Assumption, ...] = ()
     contention: Contention = NO_CONTENTION
     stack_miss: float = 0.0
@@ -117,8 +118,8 @@ def estimate_volumes(
         **dram.diagnostics,
         **{f"compulsory_{d.value}_bytes": b for d, b in compulsory.items()},
     }
-    together = [g.members for own in groups.fields.values() for g in own]
-    together += [g.members for own in groups.executed.values() for g in own]
+    all_groups: list[AnyGroup] = [g for own in groups.fields.values() for g in own]
+    all_groups += [g for own in groups.executed.values() for g in own]
     assumptions = tuple(Assumption(text) for f in on_chip.values() for text in f.notes)
     contention = find_contention(groups)
     if contention.operations:
@@ -129,7 +130,7 @@ def estimate_volumes(
         accesses,
         requested,
         past_l1,
-        tuple(together),
+        tuple(all_groups),
         assumptions,
         contention,
         spills.missed,

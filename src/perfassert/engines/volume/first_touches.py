@@ -1,0 +1,93 @@
+"""What of a warp's loads it has not loaded before: only that can be on its way from below the L1.
+
+A thread that walks through a row of 4-byte items loads a sector of 32 bytes eight times: once in
+eight iterations it waits for the L2. All lanes do in the same iteration if their rows are equally
+aligned, so the share of iterations that wait is not a matter of chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+
+from perfassert.engines.volume.executed import ExecutedGroup
+from perfassert.engines.volume.groups import AccessGroup, IntArray
+from perfassert.engines.volume.runs import distinct
+from perfassert.engines.volume.warps import lane_addresses, middle_block
+from perfassert.hardware.model import Device
+from perfassert.kernel.executed import ADDRESS_BITS, Visits
+from perfassert.kernel.launch import Launch
+
+_EXECUTIONS = 64  # of a warp, one after the other: bytes fill a sector in 32
+_ROWS = 1024  # loads of a warp that are looked at
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FirstTouches:
+    """Sectors of loads, counted [executions of a warp, loads]: all that each ``asked`` for, and
+    the ``new`` ones among them, which no load before it has touched in the same warp."""
+
+    asked: IntArray
+    new: IntArray
+
+    def new_share(self, loads: slice) -> float:
+        """Of all that all loads ask for, what some of them are the first to touch."""
+        asked = int(self.asked.sum())
+        return float(self.new[:, loads].sum() / asked) if asked else 1.0
+
+    def executions_with_new(self, loads: slice) -> float:
+        """Share of executions in which one of the loads touches something new."""
+        active = self.asked[:, loads].any(axis=1)
+        return float(self.new[active][:, loads].any(axis=1).mean()) if active.any() else 1.0
+
+
+def first_touches(
+    group: Union[AccessGroup, ExecutedGroup], launch: Launch, device: Device
+) -> FirstTouches | None:
+    """Of the loads of a group, in the order of its members; None where nobody knows."""
+    if isinstance(group, ExecutedGroup):
+        visits = group.touched.visits
+        return None if visits is None else _of_visits(visits)
+    return _of_forms(group, launch, device)
+
+
+def _of_forms(group: AccessGroup, launch: Launch, device: Device) -> FirstTouches | None:
+    """A warp in the middle of the grid, from its first iteration on."""
+    size, width = launch.threads_per_block, device.warp_size
+    warp = -(-size // width) // 2
+    threads = np.arange(warp * width, (warp + 1) * width, dtype=np.int64)
+    count = max(1, min(_EXECUTIONS, _ROWS // len(group.offsets)))
+    lanes = lane_addresses(group, [middle_block(launch)], launch, width, count, threads)
+    addresses, active = lanes.addresses[0], lanes.active[0]
+    if not active.any():
+        return None
+    sectors = (addresses[:, None, :] + group.offsets[:, None]) // device.sector_bytes
+    executions, loads = sectors.shape[:2]
+    lit = np.repeat(active, loads, axis=0)
+    row = np.repeat(np.arange(executions * loads, dtype=np.int64), width).reshape(lit.shape)
+    return _count(sectors.reshape(lit.shape)[lit], row[lit], (executions, loads))
+
+
+def _of_visits(visits: Visits) -> FirstTouches:
+    """All warps of the blocks that were looked at, in the executions that are known."""
+    block, piece = visits.keys >> ADDRESS_BITS, visits.keys & ((1 << ADDRESS_BITS) - 1)
+    warp = block * (int(visits.warps.max()) + 1) + visits.warps
+    pieces, place = np.unique(piece, return_inverse=True)
+    executions, row = np.unique(
+        warp * visits.last + visits.times, return_inverse=True
+    )  # those of a warp follow one another
+    sectors = warp * len(pieces) + place.reshape(-1)
+    return _count(sectors, row.reshape(-1), (len(executions), 1))
+
+
+def _count(sectors: IntArray, row: IntArray, shape: tuple[int, int]) -> FirstTouches:
+    """``row``: which load of which execution asks for each of the sectors, in their order."""
+    rows = shape[0] * shape[1]
+    pairs = distinct((sectors - sectors.min()) * rows + row)
+    sector, row = pairs // rows, pairs % rows
+    first = np.ones(len(pairs), np.bool_)
+    np.not_equal(sector[1:], sector[:-1], out=first[1:])
+    asked, new = (np.bincount(r, minlength=rows).reshape(shape) for r in (row, row[first]))
+    return FirstTouches(asked, new)

@@ -1,0 +1,98 @@
+"""What of its loads a warp has not loaded before, against sets of sectors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import perfassert as pa
+from perfassert.engines.volume.binding import bind_groups
+from perfassert.engines.volume.first_touches import first_touches
+from perfassert.predictor.model import bind_launch
+
+WHOLE = slice(None)
+GPU = pa.device("a100")
+CODE = """
+extern "C" __global__ void walk(const {type}* a, const int* shift, {type}* out, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    {type} sum = 0;
+    #pragma unroll 1
+    for (int j = 0; j < n; ++j) sum += a[{index}];
+    out[i] = sum;
+}}"""
+N, BLOCKS = 256, 64
+
+
+def walked(folder, index, type_="float"):
+    """First touches of ``a`` by a thread that walks through ``N`` iterations."""
+    pytest.importorskip("nvidia.cu13")
+    (file := folder / "walk.cu").write_text(CODE.format(type=type_, index=index))
+    size = 64 * BLOCKS * N
+    dtype = {"float": "float32", "double": "float64", "char": "int8"}[type_]
+    args = {
+        "a": pa.Buffer(size, dtype), "shift": np.zeros(N, np.int32), "out": pa.Buffer(size, dtype),
+        "n": N,
+    }  # fmt: skip
+    launch = pa.Launch(BLOCKS, 64, args=args)
+    bound = bind_launch(pa.from_cuda(file), launch, GPU)
+    (group,) = (g for g in bound.estimate.groups if g.field == "a")
+    return first_touches(group, bound.effective_launch, GPU)
+
+
+@pytest.mark.parametrize("shifted", ["", " + shift[j]"])
+@pytest.mark.parametrize(("type_", "each"), [("char", 32), ("float", 8), ("double", 4)])
+def test_a_row_for_each_thread_is_new_once_for_a_sector(tmp_path, type_, each, shifted):
+    found = walked(tmp_path, f"i * n + j{shifted}", type_)
+    assert found.new_share(WHOLE) == 1 / each
+    assert found.executions_with_new(WHOLE) == 1 / each  # in all lanes at once
+
+
+@pytest.mark.parametrize("shifted", ["", " + shift[j]"])
+def test_rows_that_are_shifted_against_each_other_are_new_in_more_iterations(tmp_path, shifted):
+    """Every lane begins one item further in its sector."""
+    found = walked(tmp_path, f"i * (n + 1) + j{shifted}")
+    assert found.new_share(WHOLE) == pytest.approx(1 / 8, abs=0.04)
+    assert found.executions_with_new(WHOLE) > 0.9
+
+
+def test_what_neighbours_share_is_new_every_time(tmp_path):
+    found = walked(tmp_path, "j * gridDim.x * blockDim.x + i")
+    assert found.new_share(WHOLE) == found.executions_with_new(WHOLE) == 1
+
+
+def test_one_item_for_all_is_new_once(tmp_path):
+    found = walked(tmp_path, "i")
+    assert found.executions_with_new(WHOLE) == 1 / len(found.asked)
+
+
+def by_sets(offsets, block, size):
+    """Of the middle warp of block 1 of 3: sectors of 32 bytes, asked for and new, by load."""
+    warp = -(-block // 32) // 2
+    lanes = [t for t in range(32 * warp, 32 * warp + 32) if t < block]
+    seen, asked, new = set(), [], []
+    for offset in offsets:
+        sectors = {(block + t + offset) * size // 32 for t in lanes}
+        asked.append(len(sectors))
+        new.append(len(sectors - seen))
+        seen |= sectors
+    return asked, new
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.integers(-40, 40), min_size=1, max_size=8, unique=True),
+    st.sampled_from([32, 48, 64, 128]),
+    st.sampled_from([("float32", 4), ("float64", 8)]),
+)
+def test_loads_side_by_side_are_new_where_no_load_before_them_went(offsets, block, item):
+    dtype, size = item
+    fields = [pa.Field("a", dtype, (3 * block,), halo=40)]
+    kernel = pa.Kernel.from_accesses("loads", fields, loads=[f"a[x + {o}]" for o in offsets])
+    launch = pa.Launch(3, block)
+    (group,) = bind_groups(kernel, launch)
+    found = first_touches(group, launch, GPU)
+    begin = int(group.offsets[0]) // size - offsets[0]  # of the field: where its interior lies
+    asked, new = by_sets([begin + o for o in offsets], block, size)
+    assert found.asked[0].tolist() == asked
+    assert found.new[0].tolist() == new
