@@ -21,6 +21,7 @@ from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.affine import Affine, add
+from perfassert.kernel.executed import WorkingBlocks
 from perfassert.predictor.agreement import Agreement
 from perfassert.predictor.executed import execution_arguments, loop_members
 
@@ -170,7 +171,7 @@ def test_trip_counts_are_those_that_warps_take(case, gpu):
         needed=control_slice(machine),
     )  # fmt: skip
     assert not len(run.cut)
-    found = summarize_execution(run, loop_members(program), launch.blocks)
+    found = summarize_execution(run, loop_members(program), WorkingBlocks(launch.grid, launch.grid))
     for loop in program.loops:
         start = program.instructions[program.blocks[loop.header].start].address
         executed = found.loops.get(start)

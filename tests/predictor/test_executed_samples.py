@@ -9,7 +9,7 @@ import perfassert as pa
 from perfassert.engines.execution.sample import in_a_row
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
-from perfassert.kernel.executed import spread_blocks
+from perfassert.kernel.executed import WorkingBlocks, spread_blocks
 from perfassert.predictor.executed import sample_blocks
 from perfassert.predictor.line_costs import line_costs
 from perfassert.predictor.predict import access_costs
@@ -159,7 +159,8 @@ def test_a_small_launch_is_executed_whole_and_counts_exactly():
     args = {"rows": rows(lengths), "columns": np.zeros(int(lengths.sum()), np.int32)}
     code = pa.from_cuda(KERNELS, kernel="rows_of_csr").compiled
     a100 = device("a100")
-    found = sample_blocks(code, code.program(a100.arch), launch(args), a100)
+    blocks = WorkingBlocks((N // 128, 1, 1), (N // 128, 1, 1))
+    found = sample_blocks(code, code.program(a100.arch), launch(args), a100, blocks)
     assert (found.blocks, found.of) == (N // 128, N // 128)  # all: they cost little
     (loop,) = found.loops.values()
     assert (loop.fewest, loop.most, loop.mean) == (3, 3, 3.0)  # of warps: the longest row counts

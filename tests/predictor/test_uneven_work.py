@@ -84,5 +84,38 @@ def test_a_branch_that_few_take_costs_little_and_is_no_guess():
     stored = [p.volumes.l2_store.total for p in (none_new, some_new, all_new)]
     assert stored[0] == 0
     assert stored[0] < stored[1] < stored[2]
-    ran = [p.diagnostics["simulated_instructions"] for p in (none_new, all_new)]
-    assert ran[0] < ran[1]
+    issuing = [float(p.bounds["issue"]) for p in (none_new, all_new)]
+    assert issuing[0] < issuing[1]
+
+
+GUARDED = """
+extern "C" __global__ void count(const int* lengths, float* out, int nx, int ny)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+    if (x >= nx || y >= ny) return;
+    float sum = 0;
+    for (int k = 0; k < lengths[x]; ++k) sum = sum * 1.5f + k;
+    out[y * nx + x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("sides", [(300, 1), (20, 15)])
+def test_blocks_with_nothing_to_do_change_neither_volumes_nor_the_time_of_the_others(
+    tmp_path, sides
+):
+    """Trips are data: 8 blocks that are executed stand for all those that the guards let through,
+    not for the whole grid."""
+    (file := tmp_path / "count.cu").write_text(GUARDED)
+    (x, y), block = sides, 256
+    lengths = np.random.default_rng(1).integers(1000, 3000, x * block).astype(np.int32)
+    args = {"lengths": lengths, "out": pa.Buffer(x * y * block), "nx": x * block, "ny": y}
+    kernel, gpu = pa.from_cuda(file), pa.device("2080ti")
+    tight, wide = (
+        pa.predict(kernel, pa.Launch(grid, block, args), gpu) for grid in ((x, y), (50 * x, 3 * y))
+    )
+    for metric in ("l2_load", "l2_store", "dram_load"):
+        found, expected = (float(getattr(p.volumes, metric).total) for p in (wide, tight))
+        assert found == pytest.approx(expected, rel=0.01)
+    idle = 149 * x * y * gpu.block_launch_cycles / gpu.compute_units / gpu.clock_hz
+    assert 0.98 * float(tight.time) <= float(wide.time) <= 1.02 * float(tight.time) + idle

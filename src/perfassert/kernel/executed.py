@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isqrt
+from math import isqrt, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfassert.kernel.memo import Memo
@@ -143,9 +143,41 @@ def spread_blocks(total: int, count: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkingBlocks:
+    """Blocks of a ``grid`` that have something to do: the first ``sides`` in each direction.
+
+    They are numbered in launch order; others have nothing to do and count apart.
+
+    >>> blocks = WorkingBlocks((2, 2, 1), (5, 2, 1))
+    >>> [blocks.in_grid(i) for i in range(len(blocks))]
+    [0, 1, 5, 6]
+    >>> blocks.numbers([1, 5])
+    (1, 2)
+    """
+
+    sides: tuple[int, int, int]
+    grid: tuple[int, int, int]
+
+    def __len__(self) -> int:
+        return prod(self.sides)
+
+    def in_grid(self, number: int) -> int:
+        """Of a block, its number in the grid."""
+        x, y, _ = self.sides
+        place = number % x, number // x % y, number // (x * y)
+        return place[0] + self.grid[0] * (place[1] + self.grid[1] * place[2])
+
+    def numbers(self, in_grid: Iterable[int]) -> tuple[int, ...]:
+        """The numbers of blocks by those that they have in the grid."""
+        (x, y, _), (nx, ny, _) = self.sides, self.grid
+        return tuple(b % nx + x * (b // nx % ny + y * (b // (nx * ny))) for b in in_grid)
+
+
+@dataclass(frozen=True, slots=True)
 class Sampled:
-    """Which blocks of a launch were executed, of ``total``: ``spread`` evenly over the grid, and a
-    ``run`` of them that follow one another, or stretches of a wave where no more was afforded."""
+    """Which blocks of a launch were executed, of ``total`` that have something to do: ``spread``
+    evenly over them, and a ``run`` of them that follow one another, or stretches of a wave where no
+    more was afforded."""
 
     spread: tuple[int, ...]
     run: tuple[int, ...]
@@ -282,10 +314,11 @@ class SampleWork:
 class Executed:
     """``loops``, ``accesses``: by byte address of a loop's first and of a memory instruction.
 
-    ``blocks`` of ``of`` were executed; ``outside``: what left a buffer, in words. ``touched``: by
-    byte address and space (``"global"``, ``"shared"``), with ``sampled`` beside it for
-    instructions that touched nothing, and ``work``; None where unknown content decided what is
-    executed. ``on_chip``: where a single block stands for all, in its place for on-chip memory.
+    ``blocks`` were executed, of ``of`` that have something to do; ``outside``: what left a buffer,
+    in words. ``touched``: by byte address and space (``"global"``, ``"shared"``), with ``sampled``
+    beside it for instructions that touched nothing, and ``work``; None where unknown content
+    decided what is executed. ``on_chip``: where a single block stands for all, in its place for
+    on-chip memory.
     ``corrections``: closed forms that it contradicts, in words; where there are some it decides
     in the place of all of them. ``cut``: some warps were not executed to their ends.
     """

@@ -20,7 +20,7 @@ from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, Per
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
-from perfassert.kernel.executed import Executed, spread_blocks
+from perfassert.kernel.executed import Executed, WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.predictor.agreement import Disagreement
@@ -48,9 +48,11 @@ def bind_kernel(
     if described.program is not None:
         check_strides(kernel, given, described.program)
     rare: Rare = frozenset()
+    blocks = WorkingBlocks(launch.working_grid(effective_launch), launch.grid)
     if _guesses(described):
         arguments = execution_arguments(described.program.parameters, launch)
-        rare = rare_sides(code.executable(device.arch), described.program, launch, arguments)
+        machine = code.executable(device.arch)
+        rare = rare_sides(machine, described.program, launch, arguments, blocks)
     if rare:
         described, effective_launch = code.bind(launch, device.arch, device.warp_size, rare=rare)
     differences: tuple[Disagreement, ...] = ()
@@ -58,12 +60,14 @@ def bind_kernel(
         differences = find_differences(code, described, launch, effective_launch, device)
         if not differences:
             return described, effective_launch
+    if differences:  # guards may be what is wrong
+        blocks = WorkingBlocks(launch.grid, launch.grid)
     shared = described.shared_bytes + launch.shared_bytes
     unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
-    wave = min(unit_occupancy.resident_blocks * device.compute_units, launch.blocks)
+    wave = min(unit_occupancy.resident_blocks * device.compute_units, len(blocks))
     x, y, z = described.standing
     middle = x + launch.grid[0] * (y + launch.grid[1] * z)
-    executed_work = sample_blocks(code, described.program, launch, device, wave, middle)
+    executed_work = sample_blocks(code, described.program, launch, device, blocks, wave, middle)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     executed_work = replace(executed_work, corrections=corrections)
     return code.bind(launch, device.arch, device.warp_size, executed_work, rare)
@@ -100,10 +104,11 @@ def sample_blocks(
     program: Program | None,
     launch: Launch,
     device: Device,
+    blocks: WorkingBlocks,
     wave: int = 1,
     standing: int = 0,
 ) -> Executed:
-    """Execute blocks that are spread over the grid, and as much of a wave as can be afforded.
+    """Execute some of ``blocks``, spread over them, and as much of a wave as can be afforded.
 
     Where not even those can be, fewer blocks are executed to their ends, or a single one, in part
     if need be: ``standing``, the one that is simulated. It represents all where two others execute
@@ -115,39 +120,44 @@ def sample_blocks(
     arguments = execution_arguments(program.parameters, launch)
     members = loop_members(program)
 
-    def execute_blocks(blocks: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
-        return execute(machine, launch, arguments, blocks, limits, needed)
+    def execute_blocks(numbers: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
+        in_grid = tuple(map(blocks.in_grid, numbers))
+        return execute(machine, launch, arguments, in_grid, limits, needed)
+
+    def execute_one(number: int) -> Execution:
+        return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed)
 
     def summarize(spread: Execution, run: Execution | None = None) -> Executed:
-        return summarize_execution(spread, members, launch.blocks, run)
+        return summarize_execution(spread, members, blocks, run)
 
-    pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
+    total = len(blocks)
+    pilot = spread_blocks(total, max(1, _THREADS // launch.threads_per_block))
     spread = execute_blocks(pilot)
     if len(spread.cut):
-        middle = execute_blocks((standing,), _LIMITS_OF_ONE)
+        middle = execute_one(standing)
         if not _have_contents(arguments) and is_decided(middle):
-            others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
+            others = (execute_one(blocks.in_grid(total * i // 4)) for i in (1, 3))
             if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
-                return summarize_execution(middle, members, launch.blocks, alone=True)
+                return summarize_execution(middle, members, blocks, alone=True)
         count = _LIMITS.lane_instructions // max(1, int(middle.lanes.sum()))  # some do not count
         if len(middle.cut) or count < 2:
             return summarize(middle)
         del middle, spread  # their addresses may fill a gigabyte
         while count > 1:  # fewer blocks, each of them to its end
-            spread = execute_blocks(spread_blocks(launch.blocks, count))
-            run = execute_blocks(in_a_row(launch.blocks, wave, count))
+            spread = execute_blocks(spread_blocks(total, count))
+            run = execute_blocks(in_a_row(total, wave, count))
             if not len(spread.cut) and not len(run.cut):
                 return summarize(spread, run)
             count //= 2
-        return summarize(execute_blocks((standing,), _LIMITS_OF_ONE))
+        return summarize(execute_one(standing))
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
-    if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):
+    if len(pilot) == total or affordable < 2 * len(pilot) or not is_decided(spread):
         return summarize(spread)
-    if affordable >= launch.blocks:
-        return summarize(execute_blocks(range(launch.blocks)))
-    spread = execute_blocks(spread_blocks(launch.blocks, affordable // 2))
-    return summarize(spread, execute_blocks(in_a_row(launch.blocks, wave, affordable // 2)))
+    if affordable >= total:
+        return summarize(execute_blocks(range(total)))
+    spread = execute_blocks(spread_blocks(total, affordable // 2))
+    return summarize(spread, execute_blocks(in_a_row(total, wave, affordable // 2)))
 
 
 def _have_contents(arguments: Sequence[ArgumentValue]) -> bool:

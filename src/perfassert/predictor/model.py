@@ -42,7 +42,8 @@ class BoundLaunch:
     """A kernel bound to its launch, and what it moves.
 
     ``threads``: unmasked ones; ``working``: blocks that have one; ``effective_launch``: the launch
-    that the volumes are of, where loops over the grid stand for more blocks than are started.
+    that the volumes are of: without the blocks that have nothing to do, and with those that loops
+    over the grid stand for.
     """
 
     kernel: Description
@@ -72,6 +73,9 @@ def estimate_bound_launch(
     """Estimate what a bound kernel moves in ``effective_launch``."""
     shared = described.shared_bytes + launch.shared_bytes
     unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
+    # Blocks with nothing to do make room for the next ones at once: no wave has any.
+    grid = effective_launch.working_grid(effective_launch)
+    effective_launch = replace(effective_launch, grid=grid)
     estimate = estimate_volumes(described, effective_launch, device, unit_occupancy, launch)
     own = described.working if isinstance(described, BoundKernel) else None
     working = own or prod(launch.working_grid(effective_launch))

@@ -22,7 +22,7 @@ from perfassert.engines.execution.provenance import ORDINARY
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
-from perfassert.kernel.executed import spread_blocks
+from perfassert.kernel.executed import WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, PresetSource, Relation
 from perfassert.kernel.program import Program
@@ -38,7 +38,11 @@ _SAME = (Relation.EQ, Relation.NE)
 
 
 def rare_sides(
-    machine: MachineCode, program: Program, launch: Launch, arguments: list[ArgumentValue]
+    machine: MachineCode,
+    program: Program,
+    launch: Launch,
+    arguments: list[ArgumentValue],
+    blocks: WorkingBlocks,
 ) -> Rare:
     """Jumps of which ordinary numbers never take one side, where floats that are not given decide:
     by address, with True where they never jump."""
@@ -47,12 +51,13 @@ def rare_sides(
         return frozenset()
     arguments = [_number(p.dtype) if g is None else g
              for p, g in zip(program.parameters, arguments, strict=False)]  # fmt: skip
-    code, blocks = _with_ordinary_numbers(machine, loads), spread_blocks(launch.blocks, _BLOCKS)
+    code = _with_ordinary_numbers(machine, loads)
+    some = tuple(map(blocks.in_grid, spread_blocks(len(blocks), _BLOCKS)))
     needed = control_slice(code)
     sides: set[tuple[int, bool]] = set()
     for signed in (True, False):
         presets = tuple(replace(p, signed=signed) for p in code.presets)
-        run = execute(replace(code, presets=presets), launch, arguments, blocks, _LIMITS, needed)
+        run = execute(replace(code, presets=presets), launch, arguments, some, _LIMITS, needed)
         if len(run.cut):
             return frozenset()
         for jump, counts in run.taken.items():

@@ -156,9 +156,10 @@ def _roofline(model: Model) -> Mapping[str, float]:
     kernel, estimate = model.bound_launch.kernel, model.bound_launch.estimate
     own = kernel.arithmetic if isinstance(kernel, BoundKernel) else ""
     arithmetic = own or ARITHMETIC.get(kernel.dtype, "int32")
+    working = model.launch.working_grid(model.bound_launch.effective_launch)
     return roofline(
-        kernel, model.launch, model.device, estimate.volumes, arithmetic, model.active,
-        estimate.per_activation,
+        kernel, replace(model.launch, grid=working), model.device, estimate.volumes, arithmetic,
+        model.active, estimate.per_activation,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from engines.execution.machine import launched
 
 from perfassert.engines.execution.compiled import available
 from perfassert.engines.execution.sample import summarize_execution
+from perfassert.kernel.executed import WorkingBlocks
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
@@ -84,7 +85,9 @@ def test_memory(compiled):
 def test_an_instruction_without_a_translation_touched_something(compiled):
     """It is not known where, which is not nowhere; one that was not executed touched nothing."""
     body = (Micro(Kind.UNKNOWN, (5,)), -1), (load(6), -1), (Micro(Kind.EXIT), -1), (load(7), -1)
-    found = summarize_execution(run(code(*body), compiled), {}, 1).accesses
+    found = summarize_execution(
+        run(code(*body), compiled), {}, WorkingBlocks((1, 1, 1), (1, 1, 1))
+    ).accesses
     assert found[16].unknown
     assert not found[32].unknown
     assert found[32].sectors == 1

@@ -19,6 +19,7 @@ from perfassert.kernel.executed import (
     Sampled,
     Spread,
     Touched,
+    WorkingBlocks,
     stretches,
 )
 from perfassert.kernel.machine import Kind, MachineCode, Space
@@ -47,30 +48,31 @@ def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
 def summarize_execution(
     execution: Execution,
     loops: Mapping[int, tuple[Iterable[int], int]],
-    total: int,
+    blocks: WorkingBlocks,
     run: Execution | None = None,
     alone: bool = False,
 ) -> Executed:
     """Trip counts and addresses of an execution.
 
     ``loops``: byte address of the first instruction → those of all instructions of the loop, and
-    that of the first instruction of what is around it; ``total``: blocks of the grid. Addresses
-    that code of several functions shares are left out. ``run``: an execution of blocks that
-    follow one another. ``alone``: of a single block that was executed without the content of any
-    buffer. All blocks do what it does, but for where the grid ends, and in their own windows of
-    on-chip memory; what they touch of global memory, and share, it does not tell.
+    that of the first instruction of what is around it; ``blocks``: those that the executed ones
+    stand for. Addresses that code of several functions shares are left out. ``run``: an execution
+    of blocks that follow one another. ``alone``: of a single block that was executed without the
+    content of any buffer. All blocks do what it does, but for where the grid ends, and in their own
+    windows of on-chip memory; what they touch of global memory, and share, it does not tell.
     """
     where = _places(execution.code)
     run = run or execution
     sampled = None
     if is_decided(execution) and is_decided(run):
-        sampled = Sampled(execution.blocks, run.blocks, total)
+        spread, following = map(blocks.numbers, (execution.blocks, run.blocks))
+        sampled = Sampled(spread, following, len(blocks))
     went = {} if sampled is None else collect_touched(execution, run, sampled, where)
     if alone:
         went = {key: one for key, one in went.items() if key[1] != "global"}
     return Executed(
         len(execution.blocks),
-        total,
+        len(blocks),
         _loops(execution, loops, where),
         _accesses(execution, set(where.values())),
         _outside(execution),

@@ -114,7 +114,7 @@ def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
     tops = dict(group.ranges)
     x, y, z = (
         min(g, -(-(tops[axis][1] + 1) // b)) if axis in tops else g
-        for g, b, axis in zip(launch.working_grid(launch), launch.block, AXES, strict=True)
+        for g, b, axis in zip(launch.grid, launch.block, AXES, strict=True)
     )
     return max(x, 1), max(y, 1), max(z, 1)
 

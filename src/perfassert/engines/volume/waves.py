@@ -128,14 +128,11 @@ def waves(groups: LaunchGroups) -> list[Wave]:
         return [_wave(groups, i * concurrent) for i in range(count)]
     parts = _parts(groups)
     if len(parts) > 1:
-        return [wave for part in parts if (wave := _wave_of_part(groups, *part)).threads]
+        return [_wave_of_part(groups, *part) for part in parts]
     start = _middle(launch, concurrent)
     if any(_meet_in_the_middle(own, launch) for own in groups.fields.values()):
         start //= 2
     wave = _wave(groups, start)
-    while not wave.threads:  # all masked: nearer to the start there is work
-        start //= 2
-        wave = _wave(groups, start)
     return [replace(wave, weight=launch.threads / wave.threads)]
 
 
@@ -185,7 +182,7 @@ def _wave_of_part(groups: LaunchGroups, first: int, last: int) -> Wave:
     count = min(groups.concurrent_blocks, last - first)
     wave = _wave(groups, first + (last - first - count) // 2, count)
     threads = threads_in(linear_range(groups.launch.grid, first, last), groups.launch)
-    return replace(wave, weight=threads / wave.threads if wave.threads else 0.0)
+    return replace(wave, weight=threads / wave.threads)
 
 
 def _middle(launch: Launch, concurrent: int) -> int:

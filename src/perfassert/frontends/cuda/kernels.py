@@ -396,7 +396,7 @@ class Hints:
             flops *= stands.amount / unmasked
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
-            share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
+            share, idle = (stands.amount or unmasked) / executed.of, 1 - unmasked / executed.of
             if executed.blocks == 1:  # it is the one that is simulated
                 share, idle = 1.0, 0.0
             disagreement = contradiction(graph, executed.work, warps, share, idle)
