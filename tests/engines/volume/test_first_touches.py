@@ -17,6 +17,7 @@ extern "C" __global__ void walk(const {type}* a, const int* shift, {type}* out, 
 {{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     {type} sum = 0;
+    {guard}
     #pragma unroll 1
     for (int j = 0; j < n; ++j) sum += a[{index}];
     out[i] = sum;
@@ -24,10 +25,10 @@ extern "C" __global__ void walk(const {type}* a, const int* shift, {type}* out, 
 N, BLOCKS = 256, 64
 
 
-def walked(folder, index, type_="float"):
-    """First touches of ``a`` by a thread that walks through ``N`` iterations."""
+def walked(folder, index, type_="float", guard=""):
+    """First touches of ``a`` by threads that walk through ``N`` iterations."""
     pytest.importorskip("nvidia.cu13")
-    (file := folder / "walk.cu").write_text(CODE.format(type=type_, index=index))
+    (file := folder / "walk.cu").write_text(CODE.format(type=type_, index=index, guard=guard))
     size = 64 * BLOCKS * N
     dtype = {"float": "float32", "double": "float64", "char": "int8"}[type_]
     args = {
@@ -64,6 +65,11 @@ def test_what_neighbours_share_is_new_every_time(tmp_path):
 def test_one_item_for_all_is_new_once(tmp_path):
     found = walked(tmp_path, "i")
     assert found.executions_with_new(WHOLE) == 1 / len(found.asked)
+
+
+def test_where_few_warps_load_one_of_them_is_looked_at(tmp_path):
+    found = walked(tmp_path, "i * n + j", guard="if (threadIdx.x) return;")
+    assert found.new_share(WHOLE) == found.executions_with_new(WHOLE) == 1 / 8
 
 
 def by_sets(offsets, block, size):

@@ -54,15 +54,16 @@ def first_touches(
 
 
 def _of_forms(group: AccessGroup, launch: Launch, device: Device) -> FirstTouches | None:
-    """A warp in the middle of the grid, from its first iteration on."""
-    size, width = launch.threads_per_block, device.warp_size
-    warp = -(-size // width) // 2
-    threads = np.arange(warp * width, (warp + 1) * width, dtype=np.int64)
-    count = max(1, min(_EXECUTIONS, _ROWS // len(group.offsets)))
-    lanes = lane_addresses(group, [middle_block(launch)], launch, width, count, threads)
-    addresses, active = lanes.addresses[0], lanes.active[0]
-    if not active.any():
+    """The middle one of the warps that load, of a block in the middle of the grid, from its first
+    iteration on."""
+    width, block = device.warp_size, [middle_block(launch)]
+    (loading,) = lane_addresses(group, block, launch, width, 1).some[0].nonzero()
+    if not len(loading):
         return None
+    threads = np.arange(width, dtype=np.int64) + loading[len(loading) // 2] * width
+    count = max(1, min(_EXECUTIONS, _ROWS // len(group.offsets)))
+    lanes = lane_addresses(group, block, launch, width, count, threads)
+    addresses, active = lanes.addresses[0], lanes.active[0]
     sectors = (addresses[:, None, :] + group.offsets[:, None]) // device.sector_bytes
     executions, loads = sectors.shape[:2]
     lit = np.repeat(active, loads, axis=0)
