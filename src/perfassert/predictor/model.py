@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from typing import Protocol
@@ -97,8 +97,8 @@ class Model:
 
     ``by_hand``: the graph is the user's own, without issue limit; ``length``: instructions of a
     block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
-    have one; times in seconds; ``longer``: the unit with loops that run several times as often,
-    where data makes blocks differ.
+    have one; times in seconds; ``build``: the unit of a graph with other trips; ``longer``: that
+    with loops that run several times as often, where data makes blocks differ.
     """
 
     bound_launch: BoundLaunch
@@ -116,6 +116,7 @@ class Model:
     dram_seconds: float
     shared_cycles: float
     masked_cycles: float
+    build: Callable[[InstructionGraph], Unit] = field(compare=False)
     longer: Unit | None = None
 
     @property
@@ -184,16 +185,21 @@ def make_model(
 
     unit = build_unit(graph)
     limits = bounds(unit, memory.growth(1.0).keys())
-    longer = build_unit(_longer(graph)) if uneven_work(kernel) is not None else None
+    growth: Mapping[int, float] = {}
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
         growth = memory.growth(dram / max(dram, limits.lower))
-        unit = _with_longer_latencies(unit, growth)
-        longer = None if longer is None else _with_longer_latencies(longer, growth)
-    length = sum(unit.programs[v].length for v in unit.variant)
+
+    def build(graph: InstructionGraph) -> Unit:
+        return _with_longer_latencies(build_unit(graph), growth)
+
+    unit = _with_longer_latencies(unit, growth)
+    longer = build(_longer(graph)) if uneven_work(kernel) is not None else None
+    length = unit.block_length
     return Model(
         bound_launch, launch, device, graph, unit, limits, by_hand, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
-        _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), longer,
+        _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), build,
+        longer,
     )  # fmt: skip
 
 
@@ -248,6 +254,8 @@ def _masked_cycles(bound_launch: BoundLaunch, launch: Launch, device: Device) ->
 
 def _with_longer_latencies(unit: Unit, growth: Mapping[int, float]) -> Unit:
     """The unit with completion latencies of graph nodes grown by so many cycles."""
+    if not growth:
+        return unit
     ticks = unit.pipelines.ticks
     programs = tuple(
         replace(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean
+from typing import NamedTuple
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.results import Totals
@@ -34,6 +35,7 @@ from perfassert.predictor.model import (
     make_model,
     uneven_work,
 )
+from perfassert.predictor.shortening import shorter_units
 from perfassert.source import Assumption
 from perfassert.system.collection import without_collections
 from perfassert.system.process_pool import map_in_threads
@@ -47,6 +49,7 @@ _SATURATED = 0.5  # of the time: a server that is busy for so long is the limite
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
 _WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
+_ENDED = 2  # sets of resident blocks after which a simulation that is cut short tells of all
 _WORTH_THREADS = 100_000  # simulated instructions: milliseconds
 _WORTH_SAYING = 1.01
 _MOSTLY_TAIL = 2.0  # from here on most of the time there are units without work
@@ -224,10 +227,52 @@ def _dram_span(model: Model, alone: float) -> float:
 
 def _run(model: Model) -> UnitRun:
     """Simulate, with the first blocks in step and apart."""
-    unit, instructions = model.unit, model.length * model.blocks
+    unit = model.unit
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
     totals = run_bounded(unit, limit)
+    ended = not totals.cut_short or totals.simulated >= _ENDED * model.length * unit.resident
+    shorter = None if model.by_hand or ended else shorter_units(model, limit)
+    simulated = totals.simulated
+    if shorter is None:
+        run = _run_apart(model, unit, limit, totals)
+        end, assumptions = run.end, run.assumptions
+    else:
+        near, run = (_run_apart(model, u, limit, run_bounded(u, limit)) for u in shorter)
+        least, most = (u.block_length for u in shorter)
+        end = near.end + (model.length - least) / (most - least) * (run.end - near.end)
+        simulated += near.simulated + run.simulated
+        assumptions = (_shortened(model, most),)
+    uneven = _unevenness_factor(model, end)
+    return UnitRun(
+        end * uneven / unit.pipelines.ticks,
+        run.spread,
+        simulated,
+        (*assumptions, *_unevenness_assumption(uneven)),
+        uneven,
+    )
+
+
+def _shortened(model: Model, length: int) -> Assumption:
+    text = (
+        f"no recurrence within {_ISSUED_LIMIT} simulated instructions: the time of {model.length} "
+        f"instructions of a block is extrapolated from {length} and half as many, in shorter loops"
+    )
+    return Assumption(text)
+
+
+class _Apart(NamedTuple):
+    """The mean end over start phases, in ticks, and how far they lie apart as a share."""
+
+    end: float
+    spread: float
+    simulated: int
+    assumptions: tuple[Assumption, ...]
+
+
+def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
+    """``totals``: of the unit with its first blocks in step."""
+    instructions = unit.block_length * unit.blocks
     assumptions, end = _extrapolate_end(totals, instructions)
     ends = [end]
     if not model.by_hand and unit.resident > 1:
@@ -241,14 +286,8 @@ def _run(model: Model) -> UnitRun:
             if _all_started(unit, s, t)
         ]
     end = fmean(ends)
-    uneven = _unevenness_factor(model, end)
-    return UnitRun(
-        end * uneven / unit.pipelines.ticks,
-        (max(ends) - min(ends)) / end if end else 0.0,
-        totals.simulated,
-        (*assumptions, *_unevenness_assumption(uneven)),
-        uneven,
-    )
+    spread = (max(ends) - min(ends)) / end if end else 0.0
+    return _Apart(end, spread, totals.simulated, assumptions)
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
@@ -275,7 +314,7 @@ def _alone(model: Model) -> Alone:
 def _one_block(unit: Unit) -> tuple[float, int]:
     """Ticks that a block takes by itself, and instructions of its longest warp."""
     totals = run_bounded(replace(unit, blocks=1, resident=1), _ISSUED_LIMIT)
-    instructions = sum(unit.programs[v].length for v in unit.variant)
+    instructions = unit.block_length
     _, end = _extrapolate_end(totals, instructions)
     return end, max(unit.programs[v].length for v in unit.variant)
 

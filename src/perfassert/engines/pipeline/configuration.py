@@ -35,6 +35,11 @@ class Unit:
         return len(self.variant)
 
     @property
+    def block_length(self) -> int:
+        """Instructions that the warps of a block execute."""
+        return sum(self.programs[v].length for v in self.variant)
+
+    @property
     def graph_nodes(self) -> int:
         """One more than the largest number of a node in the graph."""
         return max((p.graph_nodes for p in self.programs), default=0)

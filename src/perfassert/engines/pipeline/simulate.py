@@ -123,7 +123,7 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
 
     if available() and fits(unit):
         return run_compiled(unit, True, limit)
-    length = sum(unit.programs[v].length for v in unit.variant)
+    length = unit.block_length
     if length * unit.resident > _REFERENCE_LONGEST:
         raise LaunchError(
             f"a block would run {length} instructions, more than can be simulated; is an argument "

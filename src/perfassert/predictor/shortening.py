@@ -1,0 +1,57 @@
+"""Blocks with long loops, simulated with shorter ones.
+
+A simulation that is cut short before the first blocks end tells of their beginning alone, and what
+comes later may be as different as the two loops of a softmax. So loops are made shorter, all by the
+same factor, until several waves of blocks can be simulated to their ends; twice, with one half of
+the iterations and with all, so that a straight line through both gives the time of the whole ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind
+from perfassert.predictor.model import Model
+
+_WAVES = 6  # sets of resident blocks that are simulated, where there are so many
+_FEWEST = 4  # iterations that are left of a loop
+_APART = 1.5  # times as long as the shorter one the longer one is, at least
+
+
+def shorter_units(model: Model, limit: int) -> tuple[Unit, Unit] | None:
+    """The unit with loops of which one and two shares are left, so that about ``limit``
+    instructions suffice for both; None where there is too little to leave out."""
+    unit = model.unit
+    share = limit / (model.length * min(unit.blocks, _WAVES * unit.resident))
+    lengths = [unit.block_length]
+    units = []
+    for part in (2 / 3 * share, 1 / 3 * share):
+        shorter = model.build(shorten_loops(model.graph, part))
+        if shorter.block_length * _APART > lengths[-1]:
+            return None
+        units.append(shorter)
+        lengths.append(shorter.block_length)
+    return units[1], units[0]
+
+
+def shorten_loops(graph: InstructionGraph, share: float) -> InstructionGraph:
+    """The graph with so large a share of its iterations: those of outer loops are left out first,
+    and of inner ones what is still too many."""
+    loops = list(graph.loops)
+
+    def shorten(body: tuple[BodyItem, ...], share: float) -> None:
+        for kind, number in body:
+            if kind is ItemKind.LOOP:
+                loop, before = loops[number], graph.trips(number)
+                trips = _kept(before, share)
+                each = tuple(_kept(own, share) for own in loop.each)
+                loops[number] = replace(loop, trips=trips, each=each)
+                shorten(loop.body, min(1.0, share * before / max(trips, 1)))
+
+    shorten(graph.body, share)
+    return replace(graph, loops=tuple(loops))
+
+
+def _kept(trips: int, share: float) -> int:
+    return max(min(trips, _FEWEST), round(trips * share))
