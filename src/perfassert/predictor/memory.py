@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from perfassert.engines.volume.estimate import VolumeEstimate
+from perfassert.engines.volume.executed import ExecutedGroup
 from perfassert.engines.volume.first_touches import first_touches
 from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.engines.volume.reuse import AnyGroup
@@ -246,8 +247,10 @@ class MemorySystem:
         volumes, estimate = self.estimate.volumes, self.estimate
         result: dict[int, _Served] = {}
         lines = 0.0  # from DRAM, outstanding
-        flights = _flights(graph, [g.members for g in estimate.groups])
-        for group in estimate.groups:
+        together = list(_join_executed(estimate.groups))
+        flights = _flights(graph, [[n for g in own for n in g.members] for own in together])
+        for own in together:
+            group = own[0]
             asked = estimate.requested.get(group.field, 0.0)
             if group.direction is not Direction.LOAD or not asked:
                 continue
@@ -257,43 +260,47 @@ class MemorySystem:
             past_l1 = estimate.past_l1[group.field]
             through_l1 = (from_l2 - past_l1) / (asked - past_l1) if asked > past_l1 else 1.0
             share = 1.0 if group.past_l1 else min(1.0, through_l1)
-            own = [flights.get(number, 0) for number in group.members]
-            for flight, missing, waits in self._split_misses(group, own, share):
-                for number in flight:
+            for flight, missing, waits in self._split_misses(own, flights, share):
+                for numbers in flight:
                     l1_miss = min(1.0, missing)
                     missing -= l1_miss
                     lines += _LINES * l1_miss * l2_miss
-                    result[number] = _Served(l1_miss, waits, l2_miss, self._behind(lines))
+                    served = _Served(l1_miss, waits, l2_miss, self._behind(lines))
+                    result |= dict.fromkeys(numbers, served)
         return result
 
     def _split_misses(
-        self, group: AnyGroup, flights: list[int], share: float
-    ) -> Iterator[tuple[Sequence[int], float, float]]:
-        """Loads in flight together, how many of them miss, and how often they wait for one.
+        self, groups: Sequence[AnyGroup], flights: Mapping[int, int], share: float
+    ) -> Iterator[tuple[Sequence[Sequence[int]], float, float]]:
+        """Loads in flight together, by their numbers, how many of them miss, and how often they
+        wait for one.
 
         What a warp has not touched before misses, but for what other warps have; of what it has,
         only what the L1 has lost meanwhile.
         """
-        members = group.members
+        loads = (
+            [g.members for g in groups] if len(groups) > 1 else [(n,) for n in groups[0].members]
+        )
+        of_loads = [flights.get(numbers[0], 0) for numbers in loads]
         touches = None
-        if share < 1.0 and (group.loops or len({*flights}) > 1):
-            touches = first_touches(group, self.launch, self.device)
+        if share < 1.0 and (groups[0].loops or len({*of_loads}) > 1):
+            touches = first_touches(groups, self.launch, self.device)
         if touches is None:
-            missing = share * len(members)
-            yield members, missing, _some(missing)
+            missing = share * len(loads)
+            yield loads, missing, _some(missing)
             return
         new = touches.new_share(slice(None))
         others = min(1.0, share / new)
         lost = max(0.0, share - new) / (1 - new) if new < 1 else 0.0
-        for number in dict.fromkeys(flights):
-            first, count = flights.index(number), flights.count(number)
+        for number in dict.fromkeys(of_loads):
+            first, count = of_loads.index(number), of_loads.count(number)
             flight = slice(first, first + count)
-            own = touches.new_share(flight) * len(members)
+            own = touches.new_share(flight) * len(loads)
             first_time = touches.executions_with_new(flight)
             missing = others * own
             waits = first_time * _some(missing / first_time) if first_time else 0.0
             again = lost * (count - own)
-            yield members[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
+            yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
 
     def _behind(self, lines: float) -> float:
         """Cycles by which the slowest of ``lines`` is later than that of a single load's; of
@@ -314,6 +321,19 @@ def _past_l1(kernel: Description) -> frozenset[int]:
         (i.index for i in program.instructions if Role.BYPASSES_L1 in i.roles) if program else ()
     )
     return frozenset(bypassing)
+
+
+def _join_executed(groups: Sequence[AnyGroup]) -> Iterator[Sequence[AnyGroup]]:
+    """Groups whose loads are in flight together: one whose addresses differ by constants, or all
+    executed instructions that load from one field in the same loops."""
+    executed: dict[tuple[object, ...], list[AnyGroup]] = {}
+    for group in groups:
+        if isinstance(group, ExecutedGroup) and group.direction is Direction.LOAD:
+            executed.setdefault((group.field, group.loops, group.past_l1), []).append(group)
+        else:
+            yield [group]
+    for own in executed.values():
+        yield sorted(own, key=lambda group: group.members)
 
 
 def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[int, int]:

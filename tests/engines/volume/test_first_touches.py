@@ -18,17 +18,19 @@ extern "C" __global__ void walk(const {type}* a, const int* shift, {type}* out, 
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     {type} sum = 0;
     {guard}
-    #pragma unroll 1
+    #pragma unroll {unroll}
     for (int j = 0; j < n; ++j) sum += a[{index}];
     out[i] = sum;
 }}"""
 N, BLOCKS = 256, 64
 
 
-def walked(folder, index, type_="float", guard=""):
+def walked(folder, index, type_="float", guard="", unroll=1):
     """First touches of ``a`` by threads that walk through ``N`` iterations."""
     pytest.importorskip("nvidia.cu13")
-    (file := folder / "walk.cu").write_text(CODE.format(type=type_, index=index, guard=guard))
+    (file := folder / "walk.cu").write_text(
+        CODE.format(type=type_, index=index, guard=guard, unroll=unroll)
+    )
     size = 64 * BLOCKS * N
     dtype = {"float": "float32", "double": "float64", "char": "int8"}[type_]
     args = {
@@ -37,8 +39,9 @@ def walked(folder, index, type_="float", guard=""):
     }  # fmt: skip
     launch = pa.Launch(BLOCKS, 64, args=args)
     bound = bind_launch(pa.from_cuda(file), launch, GPU)
-    (group,) = (g for g in bound.estimate.groups if g.field == "a")
-    return first_touches(group, bound.effective_launch, GPU)
+    groups = [g for g in bound.estimate.groups if g.field == "a"]
+    most = [g for g in groups if g.loops == max((g.loops for g in groups), key=len)]
+    return first_touches(most, bound.effective_launch, GPU)
 
 
 @pytest.mark.parametrize("shifted", ["", " + shift[j]"])
@@ -47,6 +50,15 @@ def test_a_row_for_each_thread_is_new_once_for_a_sector(tmp_path, type_, each, s
     found = walked(tmp_path, f"i * n + j{shifted}", type_)
     assert found.new_share(WHOLE) == 1 / each
     assert found.executions_with_new(WHOLE) == 1 / each  # in all lanes at once
+
+
+@pytest.mark.parametrize("shifted", ["", " + shift[i % 4]"])
+def test_loads_of_one_iteration_are_new_where_none_of_them_was_before(tmp_path, shifted):
+    """Four in each iteration: the first of them is new in every second one."""
+    found = walked(tmp_path, f"i * n + j{shifted}", unroll=4)
+    assert found.asked.shape[1] == 4
+    assert [found.executions_with_new(slice(k, k + 1)) for k in range(4)] == [0.5, 0, 0, 0]
+    assert found.new_share(WHOLE) == 1 / 8
 
 
 @pytest.mark.parametrize("shifted", ["", " + shift[j]"])
@@ -97,7 +109,7 @@ def test_loads_side_by_side_are_new_where_no_load_before_them_went(offsets, bloc
     kernel = pa.Kernel.from_accesses("loads", fields, loads=[f"a[x + {o}]" for o in offsets])
     launch = pa.Launch(3, block)
     (group,) = bind_groups(kernel, launch)
-    found = first_touches(group, launch, GPU)
+    found = first_touches([group], launch, GPU)
     begin = int(group.offsets[0]) // size - offsets[0]  # of the field: where its interior lies
     asked, new = by_sets([begin + o for o in offsets], block, size)
     assert found.asked[0].tolist() == asked

@@ -7,13 +7,14 @@ aligned, so the share of iterations that wait is not a matter of chance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
 
 import numpy as np
 
 from perfassert.engines.volume.executed import ExecutedGroup
 from perfassert.engines.volume.groups import AccessGroup, IntArray
+from perfassert.engines.volume.reuse import AnyGroup
 from perfassert.engines.volume.runs import distinct
 from perfassert.engines.volume.warps import lane_addresses, middle_block
 from perfassert.hardware.model import Device
@@ -44,13 +45,15 @@ class FirstTouches:
 
 
 def first_touches(
-    group: Union[AccessGroup, ExecutedGroup], launch: Launch, device: Device
+    groups: Sequence[AnyGroup], launch: Launch, device: Device
 ) -> FirstTouches | None:
-    """Of the loads of a group, in the order of its members; None where nobody knows."""
-    if isinstance(group, ExecutedGroup):
-        visits = group.touched.visits
-        return None if visits is None else _of_visits(visits)
-    return _of_forms(group, launch, device)
+    """Of the loads of a group, in the order of its members, or of executed ones in the same loops,
+    in their order; None where nobody knows."""
+    if isinstance(groups[0], AccessGroup):
+        return _of_forms(groups[0], launch, device)
+    visits = [g.touched.visits for g in groups if isinstance(g, ExecutedGroup)]
+    known = [v for v in visits if v is not None]
+    return _of_visits(known) if known and len(known) == len(visits) else None
 
 
 def _of_forms(group: AccessGroup, launch: Launch, device: Device) -> FirstTouches | None:
@@ -71,16 +74,20 @@ def _of_forms(group: AccessGroup, launch: Launch, device: Device) -> FirstTouche
     return _count(sectors.reshape(lit.shape)[lit], row[lit], (executions, loads))
 
 
-def _of_visits(visits: Visits) -> FirstTouches:
+def _of_visits(visits: Sequence[Visits]) -> FirstTouches:
     """All warps of the blocks that were looked at, in the executions that are known."""
-    block, piece = visits.keys >> ADDRESS_BITS, visits.keys & ((1 << ADDRESS_BITS) - 1)
-    warp = block * (int(visits.warps.max()) + 1) + visits.warps
+    key, warps, time = (
+        np.concatenate(arrays)
+        for arrays in zip(*((v.keys, v.warps, v.times) for v in visits), strict=True)
+    )
+    load = np.repeat(np.arange(len(visits), dtype=np.int64), [len(v.keys) for v in visits])
+    block, piece = key >> ADDRESS_BITS, key & ((1 << ADDRESS_BITS) - 1)
+    warp = block * (int(warps.max()) + 1) + warps
     pieces, place = np.unique(piece, return_inverse=True)
-    executions, row = np.unique(
-        warp * visits.last + visits.times, return_inverse=True
-    )  # those of a warp follow one another
+    executions, number = np.unique(warp * (int(time.max()) + 1) + time, return_inverse=True)
+    row = number.reshape(-1) * len(visits) + load  # executions of a warp follow one another
     sectors = warp * len(pieces) + place.reshape(-1)
-    return _count(sectors, row.reshape(-1), (len(executions), 1))
+    return _count(sectors, row, (len(executions), len(visits)))
 
 
 def _count(sectors: IntArray, row: IntArray, shape: tuple[int, int]) -> FirstTouches:
