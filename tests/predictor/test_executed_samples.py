@@ -228,3 +228,33 @@ def test_blocks_whose_order_counts_may_be_those_without_work(predicted):
     kernel = pa.from_cuda(KERNELS, kernel="few_blocks_work")
     p = pa.predict(kernel, pa.Launch(256, 512, args=args), "a100")
     assert 0 < float(p.volumes.dram_store.fields["out"].total) < threads
+
+
+SKIPPED = """
+extern "C" __global__ void skipped(const int* lengths, const float* values, float* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int length = lengths[i];
+    if (length >= 16) {
+        float sum = 0;
+        for (int k = 0; k < 5 * length; ++k) sum += values[(i * 7 + k * k) % n];
+        out[i] = sum;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("known", [1, N * 4 // 256])
+def test_how_often_a_loop_is_entered_is_a_guess_where_the_branch_before_it_is(tmp_path, known):
+    """Of ``lengths`` only the first ``known`` pages are: most blocks do not enter the loop for lack
+    of a value, which says nothing about what they would do."""
+    pytest.importorskip("nvidia.cu13")
+    (file := tmp_path / "skipped.cu").write_text(SKIPPED)
+    content = np.full(known * 64, 20, np.int32)
+    lengths = pa.Buffer(N * 4, "uint8", data=content.view(np.uint8), pages=np.arange(known))
+    args = {"lengths": lengths, "values": pa.Buffer(N), "out": pa.Buffer(N), "n": N}
+    found = pa.predict(pa.from_cuda(file), pa.Launch(N // 128, 128, args), "a100")
+    all_known = known * 64 == N
+    assert (found.confidence == "guessed") is not all_known
+    assert any("lengths" in text for text in guesses(found, "trip count")) is not all_known

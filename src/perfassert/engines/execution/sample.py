@@ -10,7 +10,7 @@ import numpy.typing as npt
 from perfassert.engines.execution.memory import SPAN_BITS
 from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT, buffer_bit
 from perfassert.engines.execution.result import Counts, Execution, Touch
-from perfassert.engines.execution.touched import collect_touched, is_decided
+from perfassert.engines.execution.touched import collect_touched, guessed_branches, is_decided
 from perfassert.engines.execution.work import work
 from perfassert.kernel.executed import (
     Executed,
@@ -132,19 +132,17 @@ def _trips(execution: Execution, header: int, members: list[int], around: int) -
     ended[execution.cut] = False
     some = ended & (entries > 0)
     unended = bool((executed[~ended] > 0).any())
-    asked = (
-        members if some.any() else execution.guesses
-    )  # where nobody came, any branch may say why
-    unknown = 0
-    for place in asked:
-        if place in execution.taken:
-            unknown |= execution.guesses.get(place, 0)
-    names = origins(execution, unknown)
     outer = int(execution.executed[ended, around].sum())
-    if not some.any():
+    inside = int(entries[some].sum())
+    unknown = 0
+    for place in guessed_branches(execution):
+        # where not all came, a branch before the loop may say why; where nobody came, any may
+        if place in members or not inside or (inside < outer and place < header):
+            unknown |= execution.guesses[place]
+    names = origins(execution, unknown)
+    if not inside:
         return LoopTrips(0, 0.0, 0, 0.0, names, unended or not outer)
     each = executed[some] / entries[some]
-    inside = int(entries[some].sum())
     mean = float(executed[some].sum() / inside)
     share = min(inside / outer, 1.0) if outer else 1.0
     return LoopTrips(int(each.min()), mean, int(np.ceil(each.max())), share, names, unended)

@@ -39,14 +39,16 @@ def is_decided(execution: Execution) -> bool:
 
 def is_followed(execution: Execution) -> bool:
     """Whether known values alone decided what was executed, as far as warps came."""
-    instructions = execution.code.instructions
-    branches = (
-        place
-        for place in execution.guesses
-        if all(operation.memory is None for operation in instructions[place].operations)
-    )
     lost = execution.lost or execution.forced
-    return not lost and next(branches, None) is None
+    return not lost and next(guessed_branches(execution), None) is None
+
+
+def guessed_branches(execution: Execution) -> Iterator[int]:
+    """Instructions that unknown values let some lanes execute, or end, and that touch no memory."""
+    instructions = execution.code.instructions
+    for place in execution.guesses:
+        if all(operation.memory is None for operation in instructions[place].operations):
+            yield place
 
 
 def collect_touched(
