@@ -56,16 +56,16 @@ extern "C" __global__ void walk(const float* a, float* b, int n)
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0;
     #pragma unroll 1
-    for (int k = 0; k < n; ++k) sum += a[i * n + k];
+    for (int k = 0; k < n; ++k) sum += a[i * {pitch} + k];
     b[i] = sum;
 }}"""
 
 
-def slower(folder, kernel, steps, **latency):
+def slower(folder, kernel, steps, pitch="n", **latency):
     """Cycles that one warp takes longer if a latency is so much longer."""
     pytest.importorskip("nvidia.cu13")
-    (file := folder / "loads.cu").write_text(CODE.format(steps=steps))
-    sizes = {"a": 32 * steps, "b": 32 * 64}
+    (file := folder / "loads.cu").write_text(CODE.format(steps=steps, pitch=pitch))
+    sizes = {"a": 32 * (steps + 1), "b": 32 * 64}
     args = {**{name: pa.Buffer(size, "float32") for name, size in sizes.items()}, "n": steps}
     code, launch = pa.from_cuda(file, kernel), pa.Launch(1, 32, args)
     even = DEVICE.replace(dram_latency_spread=0)
@@ -83,3 +83,15 @@ def test_what_a_warp_has_waited_for_is_in_the_l1(tmp_path):
 def test_a_row_for_each_thread_waits_for_each_of_its_sectors(tmp_path):
     assert slower(tmp_path, "walk", 64, dram_latency=1000) == pytest.approx(8 * 1000, rel=0.02)
     assert slower(tmp_path, "walk", 64, l1_latency=100) == pytest.approx(56 * 100, rel=0.02)
+
+
+def test_rows_that_begin_elsewhere_in_their_sectors_wait_in_nearly_every_iteration(tmp_path):
+    """Each time, four of the lanes come to another sector."""
+    seen, waits = set(), 0
+    for k in range(64):
+        sectors = {4 * (65 * lane + k) // 32 for lane in range(32)}
+        waits += not sectors <= seen
+        seen |= sectors
+    assert waits > 50
+    more = slower(tmp_path, "walk", 64, "(n + 1)", dram_latency=1000)
+    assert more == pytest.approx(waits * 1000, rel=0.02)

@@ -298,7 +298,7 @@ class MemorySystem:
             own = touches.new_share(flight) * len(loads)
             first_time = touches.executions_with_new(flight)
             missing = others * own
-            waits = first_time * _some(missing / first_time) if first_time else 0.0
+            waits = first_time * _some(max(others, missing / first_time)) if first_time else 0.0
             again = lost * (count - own)
             yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
 
