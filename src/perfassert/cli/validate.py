@@ -46,7 +46,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="measured times over the speed of light, and the rows below it",
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
-    parser.add_argument("--rows", type=positive, metavar="N", help="only N rows, evenly spread")
+    parser.add_argument(
+        "--rows", type=_row_limit, action="append", default=[], metavar="[SUITE=]N",
+        help="only N rows of each suite, evenly spread, or of the suite of that file name",
+    )  # fmt: skip
     add_executor(parser)
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder of the data (else PERFASSERT_MEASURED)"
@@ -103,6 +106,12 @@ def _date(text: str) -> date:
         raise argparse.ArgumentTypeError(f"{text!r} is no date, as in 2025-12-31") from None
 
 
+def _row_limit(text: str) -> tuple[str, int]:
+    """File name of a suite, empty for all others, and its number of rows."""
+    name, _, number = text.rpartition("=")
+    return name, positive(number)
+
+
 def run(options: argparse.Namespace) -> int:
     """0, or 1 where nothing could be predicted or a median is too far off; then nothing is written.
 
@@ -120,7 +129,14 @@ def run(options: argparse.Namespace) -> int:
     contents = not options.no_contents
     suites = [read_suite(path, options.sources, contents) for path in options.suite]
     limits = dict(_limit(text, suites[0]) for text in options.fail_above)
-    work = [(suite, read_rows(suite, options.data, options.rows)) for suite in suites]
+    most = dict(options.rows)
+    if strangers := most.keys() - {"", *(suite.path.name for suite in suites)}:
+        raise SuiteError(f"--rows {min(strangers)}=…: no suite has this file name")
+    others = _common_limit(options)
+    work = [
+        (suite, read_rows(suite, options.data, most.get(suite.path.name, others)))
+        for suite in suites
+    ]
     record = read_record(options.against) if options.against else None
     if record:
         for suite, rows in work:
@@ -187,13 +203,18 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
         report.plot(result, options.plot)
 
 
+def _common_limit(options: argparse.Namespace) -> int | None:
+    """How many rows of each suite are taken that no option names."""
+    return dict(options.rows).get("")
+
+
 def _write(results: Sequence[Validation], day: date | None, options: argparse.Namespace) -> None:
     from perfassert.lab.validation.accuracy import accuracy_page
     from perfassert.lab.validation.record import to_record
 
     texts: dict[Path, str | bytes] = {}
     if options.accuracy and day:
-        texts[options.accuracy] = accuracy_page(results, day, options.rows)
+        texts[options.accuracy] = accuracy_page(results, day, _common_limit(options))
     if options.decisions and day:
         from perfassert.lab.validation.decisions import decisions_page, picture_path
 
@@ -213,7 +234,9 @@ def _write(results: Sequence[Validation], day: date | None, options: argparse.Na
 
         texts[options.bands] = bands_text(bands(results), results[0].model_version)
     if options.record:
-        texts[options.record] = json.dumps(to_record(results, options.rows), indent=2) + "\n"
+        texts[options.record] = (
+            json.dumps(to_record(results, _common_limit(options)), indent=2) + "\n"
+        )
     for path, text in texts.items():
         try:
             path.write_bytes(text if isinstance(text, bytes) else text.encode())

@@ -112,8 +112,8 @@ def suite() -> Schema:
         "kernel": at("kernel"), "kernels": table_of(at("kernel")),
         "metric": list_of(closed_table(suites.METRIC, metric, ("name", "column")), 1),
         "targets": table_of(closed_table(FIGURES, dict.fromkeys(FIGURES, CELL))),
-        "limits": STRINGS, "configuration": STRINGS, "fitted_on": list_of(_fitted_on()),
-        "toolchain": TEXT,
+        "limits": STRINGS, "configuration": STRINGS, "distinct": STRINGS,
+        "fitted_on": list_of(_fitted_on()), "toolchain": TEXT,
     }  # fmt: skip
     between = {"min": NUMBER, "max": NUMBER}
     filters = table_of(either(CELL, list_of(CELL), closed_table(between, between)))

@@ -17,7 +17,6 @@ STEP = 1 if os.environ.get("PERFASSERT_ALL_ROWS") else 17  # no divisor of the n
 NOT_FASTER = {  # on the A100, as predicted; whether it is so has not been measured
     ("transpose_naive", "transpose_conflicts"): "4 % slower at n = 1024, faster from 4096 on",
     ("sum_divergent", "sum_tree"): "5 to 10 % slower",
-    ("convolve_global", "convolve_registers"): "1.5 to 1.9 times slower, by latency",
 }
 
 

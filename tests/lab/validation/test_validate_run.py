@@ -1,5 +1,6 @@
 import argparse
 import json
+import shutil
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -192,6 +193,31 @@ def test_text_and_json(path, capsys):
     assert data["rows"] == data["metrics"]["time"]["n"] == 3
     assert data["metrics"]["time"]["unit"] == "s"
     assert [p["line"] for p in data["metrics"]["time"]["points"]] == [2, 6, 10]
+
+
+def lines_of(capsys):
+    data = json.loads(capsys.readouterr().out)
+    return [p["line"] for p in data["metrics"]["time"]["points"]]
+
+
+def test_rows_of_one_suite_by_its_file_name(path, capsys):
+    assert perfassert(path, "--jobs", 1, "--json", "--rows", 3, "--rows", f"{path.name}=4") == 0
+    assert lines_of(capsys) == [2, 5, 8, 11]
+    with pytest.raises(SuiteError, match="no suite has this file name"):
+        perfassert(path, "--jobs", 1, "--rows", "other.toml=4")
+
+
+def test_of_rows_that_agree_in_distinct_columns_the_first_counts(path, tmp_path, capsys):
+    path = shutil.copytree(path.parent, tmp_path / "copy") / path.name
+    path.write_text('distinct = ["kernel"]\n' + path.read_text())
+    data = (path.parent / "copies.csv").read_text().splitlines()
+    column = data[0].split(",").index("kernel")
+    kernels = [line.split(",")[column] for line in data[1:]]
+    assert perfassert(path, "--jobs", 1, "--json") == 0
+    assert lines_of(capsys) == [2 + kernels.index(k) for k in dict.fromkeys(kernels)]
+    path.write_text(path.read_text().replace('["kernel"]', '["kernels"]', 1))
+    with pytest.raises(SuiteError, match="distinct: copies.csv has no column 'kernels'"):
+        perfassert(path, "--jobs", 1)
 
 
 def test_the_progress_bar(path, capsys, monkeypatch):

@@ -24,7 +24,8 @@ class DataRow:
 
 
 def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None) -> list[DataRow]:
-    """The rows that pass the filter, in the order of the file; at most ``limit``, evenly spread.
+    """The rows that pass the filter, in the order of the file, of those that agree in the suite's
+    ``distinct`` columns the first; at most ``limit``, evenly spread.
 
     ``folder``: where the data lies; see :func:`find_data`. Raises :class:`SuiteError`.
     """
@@ -35,6 +36,11 @@ def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None
     if not kept:
         raise SuiteError(f"{suite.path}: filter: none of the {len(rows)} rows of {path} passes")
     _check_kernels(suite, kept)
+    if suite.distinct:
+        first: dict[tuple[str, ...], DataRow] = {}
+        for row in kept:
+            first.setdefault(tuple(row.cells[c] for c in suite.distinct), row)
+        kept = list(first.values())
     if limit is None or limit >= len(kept):
         return kept
     return [kept[i * len(kept) // limit] for i in range(limit)]
@@ -87,6 +93,7 @@ def _check_columns(suite: Suite, path: Path, columns: Mapping[str, str]) -> None
     wanted += [("group", name) for name in suite.group]
     wanted += [(f"filter.{c.column}", c.column) for c in suite.filters]
     wanted += [("configuration", name) for name in suite.configuration]
+    wanted += [("distinct", name) for name in suite.distinct]
     for i, entry in enumerate(suite.fitted_on):
         wanted += [(f"fitted_on[{i}].filter.{c.column}", c.column) for c in entry.filters]
     wanted += [("device.column", suite.device.column)] if suite.device.column else []

@@ -92,6 +92,7 @@ class _SuiteReader(SuiteTableReader):
             configuration=self.strings("configuration", self.table.get("configuration", [])),
             fitted_on=read_fitted_on(self, self.table, [m.name for m in metrics]),
             toolchain=self.toolchain(),
+            distinct=self.strings("distinct", self.table.get("distinct", [])),
         )
 
     def toolchain(self) -> str:

@@ -16,7 +16,7 @@ from perfassert.lab.validation.suite import ELEMENT, RANDOM
 
 TOP = ("title", "source", "data", "select", "group", "device", "filter", "constants", "launch",
        "kernel", "kernels", "metric", "targets", "limits", "configuration",
-       "fitted_on", "toolchain")  # fmt: skip
+       "distinct", "fitted_on", "toolchain")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
         "assume")  # fmt: skip
 KERNEL = ("accesses", "cuda", *CUDA, "recorded", "named", "launches", "constants", "launch", "rows",

@@ -137,7 +137,8 @@ class Suite:
     ``uses``: (key, name) of every expression, for the check against the columns. ``targets``: what
     the figures of a metric should be, by metric and figure. ``limits``: where and why the
     predictions are wrong, a paragraph each. Rows that agree in the columns of ``configuration``
-    are one, and never on both sides of a fit. ``toolchain``: the release that compiled what was
+    are one, and never on both sides of a fit; of those that agree in ``distinct`` only the first is
+    predicted. ``toolchain``: the release that compiled what was
     measured (``"12.4"``), if the suite names it.
     """
 
@@ -157,6 +158,7 @@ class Suite:
     configuration: tuple[str, ...] = ()
     fitted_on: tuple[FittedOn, ...] = ()
     toolchain: str = ""
+    distinct: tuple[str, ...] = ()
 
     def kernel_key(self, row: Mapping[str, str]) -> str:
         """Under which name of ``kernels`` a row's kernel is."""
