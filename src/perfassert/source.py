@@ -73,8 +73,8 @@ class Assumption:
         stands_for: which unknown fact of the kernel the assumed value replaces: ``"address"``,
             ``"layout"`` of a texture or tensor that is not described, of what is looked up in
             constant memory, or of what atomics change, ``"sample"`` of a block that was executed in
-            part, ``"trip count"``, ``"branch"``, ``"opcode"``, ``"rate"`` or ``"disagreement"``;
-            else empty.
+            part, or of blocks that are few and differ, ``"trip count"``, ``"branch"``,
+            ``"opcode"``, ``"rate"`` or ``"disagreement"``; else empty.
         share: fraction of the predicted instructions or bytes, whichever is more, that rests on it;
             0 until a launch is predicted.
     """

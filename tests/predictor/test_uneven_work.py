@@ -119,3 +119,29 @@ def test_blocks_with_nothing_to_do_change_neither_volumes_nor_the_time_of_the_ot
         assert found == pytest.approx(expected, rel=0.01)
     idle = 149 * x * y * gpu.block_launch_cycles / gpu.compute_units / gpu.clock_hz
     assert 0.98 * float(tight.time) <= float(wide.time) <= 1.02 * float(tight.time) + idle
+
+
+LONG = """
+extern "C" __global__ void burst(const int* lengths, float* out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < lengths[blockIdx.x]; ++k) sum = sum * 1.5f + k;
+    out[i] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("every", "guessed"), [(4, True), (1, False)])
+def test_few_blocks_that_do_most_of_the_work_make_a_sample_a_guess(tmp_path, every, guessed):
+    """Of blocks that take so long, 8 can be executed: two of those with work, where it is one of
+    four that has some."""
+    (file := tmp_path / "burst.cu").write_text(LONG)
+    blocks = 4096
+    lengths = np.where(np.arange(blocks) % every, 1, 20_000).astype(np.int32)
+    launch = pa.Launch(blocks, 256, {"lengths": lengths, "out": pa.Buffer(256 * blocks)})
+    found = pa.predict(pa.from_cuda(file), launch, "2080ti")
+    texts = [a.text for a in found.assumptions if a.stands_for == "sample"]
+    assert bool(texts) is guessed
+    assert (found.confidence == "guessed") is guessed
+    assert not guessed or "blocks differ in work: the mean of 8 executed blocks" in texts[0]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isqrt, prod
+from math import isqrt, prod, sqrt
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfassert.kernel.memo import Memo
@@ -310,6 +311,23 @@ class SampleWork:
         return len({*self.blocks}) > 1 or len({*self.longest}) > 1
 
 
+_CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
+
+
+def error_of_mean(values: Sequence[float], total: int) -> float:
+    """By how much the mean over a sample of so many may be off, as a share, with 95 % confidence;
+    nothing is left to chance where all are known.
+
+    >>> error_of_mean([1.0, 3.0, 1.0, 3.0], 4), round(error_of_mean([1.0, 3.0, 1.0, 3.0], 100), 2)
+    (0.0, 0.55)
+    """
+    count, mean = len(values), fmean(values)
+    if count < 2 or not mean:
+        return 0.0
+    left = max(0.0, 1 - count / total)
+    return _CONFIDENCE * stdev(values) * sqrt(left / count) / mean
+
+
 @dataclass(frozen=True, eq=False)
 class Executed:
     """``loops``, ``accesses``: by byte address of a loop's first and of a memory instruction.
@@ -338,6 +356,11 @@ class Executed:
     def sampled_for(self, space: str) -> Sampled | None:
         """The blocks that tell where accesses of a space went."""
         return self.sampled or (None if space == "global" else self.on_chip)
+
+    @property
+    def work_error(self) -> float:
+        """By how much what a block does on average may be off, as :func:`error_of_mean`."""
+        return 0.0 if self.work is None else error_of_mean(self.work.blocks, self.of)
 
     @property
     def sample(self) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
@@ -22,11 +21,16 @@ from perfassert.engines.volume.warps import Passes, WarpCost, rows_cost
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel, Description
-from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Sampled, Touched, Visits
+from perfassert.kernel.executed import (
+    ADDRESS_BITS,
+    Pieces,
+    Sampled,
+    Touched,
+    Visits,
+    error_of_mean,
+)
 from perfassert.kernel.machine import AtomicTurn
 from perfassert.kernel.names import Counter, Name
-
-_CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -126,12 +130,8 @@ def _count_pieces(touched: Sequence[Touched], granularity: int) -> Counted:
         return Counted()
     unique = distinct(np.concatenate(keys))
     each = np.bincount(unique >> ADDRESS_BITS, minlength=blocks)
-    mean = float(each.mean())
-    off = 0.0
-    if blocks > 1 and mean:
-        left = 1 - blocks / sampled.total  # nothing is left to chance where all were executed
-        off = _CONFIDENCE * float(each.std(ddof=1)) * sqrt(max(left, 0.0) / blocks) / mean
-    return Counted(mean * sampled.total * granularity, off)
+    off = error_of_mean(each.tolist(), sampled.total)
+    return Counted(float(each.mean()) * sampled.total * granularity, off)
 
 
 def window_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> float:

@@ -62,6 +62,8 @@ from perfassert.quantity import to_integer, to_list
 from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 
 AnyPath = Union[str, "PathLike[str]"]
+_UNSURE = 0.5
+"""So far off the mean work of executed blocks may be; more is a guess."""
 _FLOPS = {
     "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
     "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
@@ -407,6 +409,11 @@ class Hints:
                 return self.bind(binary, launch, warp_size, corrected, rare, least)
             if disagreement:
                 binder.assume(disagreement, stands_for=DISAGREEMENT)
+            if executed.work_error > _UNSURE:
+                binder.assume(
+                    f"blocks differ in work: the mean of {executed.sample} may be off by "
+                    f"{executed.work_error:.0%}", stands_for="sample",
+                )  # fmt: skip
         elif not rare:
             read = binder.assumed_and_read
             check_assumed_values(self.assume, program, read)
