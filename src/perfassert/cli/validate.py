@@ -58,7 +58,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--sources",
         type=Path,
         metavar="DIR",
-        help="folder that the paths of kernels count from (default: that of the suite)",
+        help="folder of kernels and recordings that do not lie beside their suite",
     )
     parser.add_argument(
         "--no-contents", action="store_true",

@@ -49,7 +49,7 @@ from perfassert.toml.tables import read_toml
 def read_suite(path: str | Path, sources: Path | None = None, contents: bool = True) -> Suite:
     """Read and check one suite file; raises :class:`SuiteError` with file, key and next step.
 
-    ``sources``: the folder that paths of kernels count from; that of the suite, if not given.
+    ``sources``: a folder that paths of kernels count from, before that of the suite.
     ``contents``: whether recorded launches keep the contents of buffers.
     """
     file = Path(path)
@@ -225,11 +225,13 @@ class _SuiteReader(SuiteTableReader):
         return RecordedSource(self.sources, path, column, self.contents)
 
     def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:
-        folder = self.sources
-        path = folder / self.string(f"{key}.cuda", table["cuda"])
-        if not path.is_file():
+        name = self.string(f"{key}.cuda", table["cuda"])
+        folders = (self.sources, self.path.parent)
+        folder = next((f for f in folders if (f / name).is_file()), None)
+        if folder is None:
             where = "the suite, or to the folder of --sources"
-            self.fail(f"{key}.cuda", f"there is no file {path}; the path is relative to {where}")
+            missing = f"there is no file {self.sources / name}; the path is relative to {where}"
+            self.fail(f"{key}.cuda", missing)
         defines = self.section(f"{key}.defines", table.get("defines", {}))
         extra: dict[str, Any] = {}
         if "assume" in table:
@@ -241,13 +243,13 @@ class _SuiteReader(SuiteTableReader):
             }
         if asked := self.toolchain():
             extra[TOOLCHAIN] = asked
-        folders = self.strings(f"{key}.include_dirs", table.get("include_dirs", []))
+        include_dirs = self.strings(f"{key}.include_dirs", table.get("include_dirs", []))
         updates = table.get("updates_per_thread", 1)
         return CudaSource(
-            path=path,
+            path=folder / name,
             kernel=self.string(f"{key}.kernel", table.get("kernel")),
             defines={k: self.expression(f"{key}.defines.{k}", v) for k, v in defines.items()},
-            include_dirs=tuple(folder / item for item in folders),
+            include_dirs=tuple(folder / item for item in include_dirs),
             options=self.strings(f"{key}.options", table.get("options", [])),
             updates_per_thread=self.expression(f"{key}.updates_per_thread", updates),
             extra=extra,
