@@ -44,7 +44,7 @@ def product(perf):
 def test_a_graph_takes_longer_than_a_band_with_as_many_entries(product):
     even, skewed = product(band()), product(graph())
     assert skewed.time > 3 * even.time
-    even.expect(limiter="l1 | dram", time="< 5 us")  # all warps have the same to do
+    even.expect(limiter="latency | dram", time="< 5 us")  # all warps have the same to do
     skewed.expect(limiter="latency", time="> 12 us")  # a warp waits for its longest row
     assert even.diagnostics["uneven_blocks"] == 1
     assert skewed.diagnostics["uneven_blocks"] > 1.15

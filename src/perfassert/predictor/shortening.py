@@ -44,8 +44,8 @@ def shorten_loops(graph: InstructionGraph, share: float) -> InstructionGraph:
         for kind, number in body:
             if kind is ItemKind.LOOP:
                 loop, before = loops[number], graph.trips(number)
-                trips = _kept(before, share)
-                each = tuple(_kept(own, share) for own in loop.each)
+                trips = _shorten_trips(before, share)
+                each = tuple(_shorten_trips(own, share) for own in loop.each)
                 loops[number] = replace(loop, trips=trips, each=each)
                 shorten(loop.body, min(1.0, share * before / max(trips, 1)))
 
@@ -53,5 +53,5 @@ def shorten_loops(graph: InstructionGraph, share: float) -> InstructionGraph:
     return replace(graph, loops=tuple(loops))
 
 
-def _kept(trips: int, share: float) -> int:
+def _shorten_trips(trips: int, share: float) -> int:
     return max(min(trips, _FEWEST), round(trips * share))

@@ -242,7 +242,7 @@ def _run(model: Model) -> UnitRun:
         least, most = (u.block_length for u in shorter)
         end = near.end + (model.length - least) / (most - least) * (run.end - near.end)
         simulated += near.simulated + run.simulated
-        assumptions = (_shortened(model, most),)
+        assumptions = (_describe_shortening(model, most),)
     uneven = _unevenness_factor(model, end)
     return UnitRun(
         end * uneven / unit.pipelines.ticks,
@@ -253,7 +253,7 @@ def _run(model: Model) -> UnitRun:
     )
 
 
-def _shortened(model: Model, length: int) -> Assumption:
+def _describe_shortening(model: Model, length: int) -> Assumption:
     text = (
         f"no recurrence within {_ISSUED_LIMIT} simulated instructions: the time of {model.length} "
         f"instructions of a block is extrapolated from {length} and half as many, in shorter loops"

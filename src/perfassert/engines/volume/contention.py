@@ -99,12 +99,12 @@ def _find_meetings(
         for offset in group.offsets:
             addresses: IntArray = lanes.addresses[lanes.some] + offset
             met = meeting(addresses, active, block, len(chosen), prod(grid))
-            met = Meeting(*(_repeated(c, lanes.weight, len(chosen)) for c in met))
+            met = Meeting(*(_count_again(c, lanes.weight, len(chosen)) for c in met))
             result[group.turn] = result.get(group.turn, NO_MEETING).plus(met)
     return result
 
 
-def _repeated(counts: Mapping[int, float], weight: float, blocks: int) -> dict[int, float]:
+def _count_again(counts: Mapping[int, float], weight: float, blocks: int) -> dict[int, float]:
     """Counts of iterations that stand for several: what is touched more than once in a block."""
     return {place: count * (weight if count > blocks else 1.0) for place, count in counts.items()}
 
