@@ -7,6 +7,7 @@ Nothing in the package counts for this: results are looked at as their functions
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +41,8 @@ _COUNTED: Mapping[CodeType, Callable[[Any], _Counts]] = {
 
 @contextmanager
 def count_work() -> Iterator[Counter[str]]:
-    """Counts of what happens inside, in this thread; complete when it is left."""
+    """Counts of what happens inside, in this thread and in those that start there; complete when it
+    is left."""
     counts: Counter[str] = Counter()
 
     def on_event(frame: FrameType, event: str, result: Any) -> None:
@@ -49,7 +51,9 @@ def count_work() -> Iterator[Counter[str]]:
 
     before = sys.getprofile()
     sys.setprofile(on_event)
+    threading.setprofile(on_event)
     try:
         yield counts
     finally:
         sys.setprofile(before)
+        threading.setprofile(before)

@@ -258,6 +258,11 @@ def test_cuda_sources(tmp_path, monkeypatch):
     (source,) = read_suite(path, elsewhere).kernels.values()
     assert source.cuda.path == elsewhere / "k.cu"
     (tmp_path / "k.cu").touch()
+    (source,) = read_suite(path, elsewhere).kernels.values()
+    assert source.cuda.path == elsewhere / "k.cu"
+    (elsewhere / "k.cu").unlink()
+    (source,) = read_suite(path, elsewhere).kernels.values()  # of suites that lie beside theirs
+    assert source.cuda.path == tmp_path / "k.cu"
     suite = read_suite(path)
     calls = []
 
