@@ -3,7 +3,7 @@
 import pytest
 
 import perfassert as pa
-from perfassert.predictor import time
+from perfassert.predictor import diagnose, time
 from perfassert.predictor.shortening import shorten_loops
 
 pytest.importorskip("nvidia.cu13")
@@ -46,6 +46,16 @@ def test_short_loops_take_as_long_as_the_whole_ones_would(tmp_path, monkeypatch,
     whole = time.launch_time(model)
     assert not whole.run.assumptions
     assert found.run.cycles == pytest.approx(whole.run.cycles, rel=0.03)
+
+
+def test_stalls_are_those_of_all_loops(tmp_path, monkeypatch):
+    (file := tmp_path / "long.cu").write_text(PHASES)
+    args = {"a": pa.Buffer(32 * 2000), "out": pa.Buffer(108 * 5 * 512), "n": 2000}
+    kernel, launch = pa.from_cuda(file, "phases"), pa.Launch(108 * 5, 512, args)
+    found = dict(pa.predict(kernel, launch, "a100").stalls)
+    monkeypatch.setattr(diagnose, "_LIMIT", 1 << 30)
+    whole = dict(pa.predict(kernel, launch, pa.device("a100").replace(name="same")).stalls)
+    assert found == pytest.approx(whole, abs=0.03)
 
 
 def test_iterations_are_left_out_of_outer_loops_first():

@@ -38,6 +38,7 @@ from perfassert.predictor.line_waits import line_waits
 from perfassert.predictor.model import Model
 from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
+from perfassert.predictor.shortening import shorter_units, tells_of_all
 from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
 from perfassert.system.collection import without_collections
@@ -127,6 +128,9 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
     totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
+    whole = model.by_hand or tells_of_all(totals, model.unit)
+    if not whole and (shorter := shorter_units(model, _LIMIT)):
+        totals = run_bounded(replace(shorter[1], profile=True), _LIMIT)
     samples = _samples(model, totals, slower)
     blamed = blame(code, samples, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, samples.total.all)

@@ -11,12 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.results import Totals
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind
 from perfassert.predictor.model import Model
 
+_ENDED = 2  # sets of resident blocks after which a simulation that is cut short tells of all
 _WAVES = 6  # sets of resident blocks that are simulated, where there are so many
 _FEWEST = 4  # iterations that are left of a loop
 _APART = 1.5  # times as long as the shorter one the longer one is, at least
+
+
+def tells_of_all(totals: Totals, unit: Unit) -> bool:
+    """Whether a simulation that may be cut short has come to the ends of blocks, more than once."""
+    return not totals.cut_short or totals.simulated >= _ENDED * unit.block_length * unit.resident
 
 
 def shorter_units(model: Model, limit: int) -> tuple[Unit, Unit] | None:

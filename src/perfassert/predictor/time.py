@@ -35,7 +35,7 @@ from perfassert.predictor.model import (
     make_model,
     uneven_work,
 )
-from perfassert.predictor.shortening import shorter_units
+from perfassert.predictor.shortening import shorter_units, tells_of_all
 from perfassert.source import Assumption
 from perfassert.system.collection import without_collections
 from perfassert.system.process_pool import map_in_threads
@@ -49,7 +49,6 @@ _SATURATED = 0.5  # of the time: a server that is busy for so long is the limite
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
 _WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
-_ENDED = 2  # sets of resident blocks after which a simulation that is cut short tells of all
 _WORTH_THREADS = 100_000  # simulated instructions: milliseconds
 _WORTH_SAYING = 1.01
 _MOSTLY_TAIL = 2.0  # from here on most of the time there are units without work
@@ -231,8 +230,8 @@ def _run(model: Model) -> UnitRun:
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
     totals = run_bounded(unit, limit)
-    ended = not totals.cut_short or totals.simulated >= _ENDED * model.length * unit.resident
-    shorter = None if model.by_hand or ended else shorter_units(model, limit)
+    whole = model.by_hand or tells_of_all(totals, unit)
+    shorter = None if whole else shorter_units(model, limit)
     simulated = totals.simulated
     if shorter is None:
         run = _run_apart(model, unit, limit, totals)
