@@ -58,16 +58,23 @@ extern "C" __global__ void walk(const float* a, float* b, int n)
     #pragma unroll 1
     for (int k = 0; k < n; ++k) sum += a[i * {pitch} + k];
     b[i] = sum;
+}}
+extern "C" __global__ void same(const float* a, float* b, int n)
+{{
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) sum += a[k];
+    b[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }}"""
 
 
-def slower(folder, kernel, steps, pitch="n", **latency):
+def slower(folder, kernel, steps, pitch="n", threads=32, **latency):
     """Cycles that one warp takes longer if a latency is so much longer."""
     pytest.importorskip("nvidia.cu13")
     (file := folder / "loads.cu").write_text(CODE.format(steps=steps, pitch=pitch))
     sizes = {"a": 32 * (steps + 1), "b": 32 * 64}
     args = {**{name: pa.Buffer(size, "float32") for name, size in sizes.items()}, "n": steps}
-    code, launch = pa.from_cuda(file, kernel), pa.Launch(1, 32, args)
+    code, launch = pa.from_cuda(file, kernel), pa.Launch(1, threads, args)
     even = DEVICE.replace(dram_latency_spread=0)
     changed = {key: getattr(even, key) + more for key, more in latency.items()}
     before, after = (pa.predict(code, launch, d) for d in (even, even.replace(**changed)))
@@ -83,6 +90,13 @@ def test_what_a_warp_has_waited_for_is_in_the_l1(tmp_path):
 def test_a_row_for_each_thread_waits_for_each_of_its_sectors(tmp_path):
     assert slower(tmp_path, "walk", 64, dram_latency=1000) == pytest.approx(8 * 1000, rel=0.02)
     assert slower(tmp_path, "walk", 64, l1_latency=100) == pytest.approx(56 * 100, rel=0.02)
+
+
+@pytest.mark.parametrize("threads", [32, 256, 1024])
+def test_warps_that_read_the_same_in_step_wait_for_it_together(tmp_path, threads):
+    """Whoever is behind hits, and so catches up with the first one, which waits for memory."""
+    more = slower(tmp_path, "same", 64, threads=threads, dram_latency=1000)
+    assert more == pytest.approx(8 * 1000, rel=0.05)
 
 
 def test_rows_that_begin_elsewhere_in_their_sectors_wait_in_nearly_every_iteration(tmp_path):

@@ -296,9 +296,10 @@ class MemorySystem:
             first, count = of_loads.index(number), of_loads.count(number)
             flight = slice(first, first + count)
             own = touches.new_share(flight) * len(loads)
-            first_time = touches.executions_with_new(flight)
+            arriving = touches.executions_with_arriving(flight)
             missing = others * own
-            waits = first_time * _some(max(others, missing / first_time)) if first_time else 0.0
+            on_way = min(1.0, share / touches.shared) if groups[0].loops else others
+            waits = arriving * _some(max(on_way, missing / arriving)) if arriving else 0.0
             again = lost * (count - own)
             yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
 

@@ -49,7 +49,7 @@ def walked(folder, index, type_="float", guard="", unroll=1):
 def test_a_row_for_each_thread_is_new_once_for_a_sector(tmp_path, type_, each, shifted):
     found = walked(tmp_path, f"i * n + j{shifted}", type_)
     assert found.new_share(WHOLE) == 1 / each
-    assert found.executions_with_new(WHOLE) == 1 / each  # in all lanes at once
+    assert found.executions_with_arriving(WHOLE) == 1 / each  # in all lanes at once
 
 
 @pytest.mark.parametrize("shifted", ["", " + shift[i % 4]"])
@@ -57,7 +57,7 @@ def test_loads_of_one_iteration_are_new_where_none_of_them_was_before(tmp_path, 
     """Four in each iteration: the first of them is new in every second one."""
     found = walked(tmp_path, f"i * n + j{shifted}", unroll=4)
     assert found.asked.shape[1] == 4
-    assert [found.executions_with_new(slice(k, k + 1)) for k in range(4)] == [0.5, 0, 0, 0]
+    assert [found.executions_with_arriving(slice(k, k + 1)) for k in range(4)] == [0.5, 0, 0, 0]
     assert found.new_share(WHOLE) == 1 / 8
 
 
@@ -66,34 +66,46 @@ def test_rows_that_are_shifted_against_each_other_are_new_in_more_iterations(tmp
     """Every lane begins one item further in its sector."""
     found = walked(tmp_path, f"i * (n + 1) + j{shifted}")
     assert found.new_share(WHOLE) == pytest.approx(1 / 8, abs=0.04)
-    assert found.executions_with_new(WHOLE) > 0.9
+    assert found.executions_with_arriving(WHOLE) > 0.9
 
 
 def test_what_neighbours_share_is_new_every_time(tmp_path):
     found = walked(tmp_path, "j * gridDim.x * blockDim.x + i")
-    assert found.new_share(WHOLE) == found.executions_with_new(WHOLE) == 1
+    assert found.new_share(WHOLE) == found.executions_with_arriving(WHOLE) == 1
 
 
-def test_one_item_for_all_is_new_once(tmp_path):
-    found = walked(tmp_path, "i")
-    assert found.executions_with_new(WHOLE) == 1 / len(found.asked)
+@pytest.mark.parametrize("shifted", ["", " + shift[j]"])
+def test_what_warps_share_arrives_for_all_of_them(tmp_path, shifted):
+    """Both warps of a block come to the same sector in the same iteration, and wait for it."""
+    found = walked(tmp_path, f"j{shifted}")
+    assert found.new_share(WHOLE) == found.executions_with_arriving(WHOLE) == 1 / 8
+    assert found.shared == 1 / 16
+
+
+def test_what_a_warp_has_touched_earlier_is_there_for_the_others(tmp_path):
+    """A warp comes to what the other one was at an iteration before: new to it, but not on its
+    way, except in the first iteration."""
+    found = walked(tmp_path, "(i / 32 % 2 + j) * 8 + shift[j]")
+    assert found.new_share(WHOLE) == 1
+    assert found.executions_with_arriving(WHOLE) == (N + 1) / (2 * N)
 
 
 def test_where_few_warps_load_one_of_them_is_looked_at(tmp_path):
     found = walked(tmp_path, "i * n + j", guard="if (threadIdx.x) return;")
-    assert found.new_share(WHOLE) == found.executions_with_new(WHOLE) == 1 / 8
+    assert found.new_share(WHOLE) == found.executions_with_arriving(WHOLE) == 1 / 8
 
 
 def by_sets(offsets, block, size):
-    """Of the middle warp of block 1 of 3: sectors of 32 bytes, asked for and new, by load."""
-    warp = -(-block // 32) // 2
-    lanes = [t for t in range(32 * warp, 32 * warp + 32) if t < block]
-    seen, asked, new = set(), [], []
-    for offset in offsets:
-        sectors = {(block + t + offset) * size // 32 for t in lanes}
-        asked.append(len(sectors))
-        new.append(len(sectors - seen))
-        seen |= sectors
+    """Of each warp of block 1 of 3: sectors of 32 bytes, asked for and new, by load."""
+    asked, new = [], []
+    for warp in range(0, block, 32):
+        seen = set()
+        for offset in offsets:
+            lanes = range(warp, min(warp + 32, block))
+            sectors = {(block + t + offset) * size // 32 for t in lanes}
+            asked.append(len(sectors))
+            new.append(len(sectors - seen))
+            seen |= sectors
     return asked, new
 
 
@@ -112,5 +124,6 @@ def test_loads_side_by_side_are_new_where_no_load_before_them_went(offsets, bloc
     found = first_touches([group], launch, GPU)
     begin = int(group.offsets[0]) // size - offsets[0]  # of the field: where its interior lies
     asked, new = by_sets([begin + o for o in offsets], block, size)
-    assert found.asked[0].tolist() == asked
-    assert found.new[0].tolist() == new
+    assert found.asked.ravel().tolist() == asked
+    assert found.new.ravel().tolist() == new
+    assert found.arriving.tolist() == found.new.tolist()  # all in one iteration
