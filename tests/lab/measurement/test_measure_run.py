@@ -209,7 +209,7 @@ def test_counters(path, fake, capsys, monkeypatch):
     asked = []
 
     def profile(given, launches):
-        asked.append((given[given.index("--kernel-name") + 1], given[-3], launches))
+        asked.append((given[-3], launches))
         lines = "".join(f'"{i}","{1000 * (i + 1)}","{10 * (i + 1)}"\n' for i in range(launches))
         return [counters.counters(row) for row in counters.parse_raw(RAW + lines)]
 
@@ -217,11 +217,13 @@ def test_counters(path, fake, capsys, monkeypatch):
     monkeypatch.setattr(run, "profile_command", profile)
     fake()
     assert measure(path) == 0
-    assert asked == [("copy", "0,1,2,3", 4), ("chains_float", "0,1", 2)]
+    assert asked == [("0,1,2,3,4,5", 6)]
     assert [r["dram_read_bytes"] for r in rows(path)][:4] == ["1000", "2000", "3000", "4000"]
-    assert rows(path)[5]["warp_instructions"] == "20"
+    assert rows(path)[5]["warp_instructions"] == "60"
     assert measure(path) == 0
-    assert len(asked) == 2  # they are there
+    assert len(asked) == 1  # they are there
+    assert measure(path, "--again", "--kernel", "chains") == 0
+    assert asked[1:] == [("4,5", 2)]
 
 
 def test_counters_that_cannot_be_had(path, fake, capsys, monkeypatch):
@@ -234,9 +236,9 @@ def test_counters_that_cannot_be_had(path, fake, capsys, monkeypatch):
     assert len(rows(path)) == 6
 
 
-def test_counters_of_one_kernel_fail(path, fake, capsys, monkeypatch):
+def test_counters_of_one_launch_fail(path, fake, capsys, monkeypatch):
     def profile(given, launches):
-        if "chains_float" in given:
+        if "4" in given[-3].split(","):
             raise MeasurementError("ncu took too long")
         return [{"registers": "16"}] * launches
 
@@ -244,8 +246,10 @@ def test_counters_of_one_kernel_fail(path, fake, capsys, monkeypatch):
     monkeypatch.setattr(run, "profile_command", profile)
     fake()
     assert measure(path) == 2
-    assert "chains: counters: ncu took too long" in capsys.readouterr().err
-    assert [r["registers"] for r in rows(path)] == ["16"] * 4 + [""] * 2
+    error = capsys.readouterr().err
+    assert "6 launches are tried in halves" in error
+    assert "chains grid=108: counters: ncu took too long" in error
+    assert [r["registers"] for r in rows(path)] == ["16"] * 4 + ["", "16"]
 
 
 def test_no_gpu(path, monkeypatch, capsys):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def compile_program(request: dict[str, Any]) -> dict[str, Any]:
-    library = ctypes.CDLL(request["library"])
+    library = load_nvrtc(request["library"])
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     program = ctypes.c_void_p()
     with open(request["source"], "rb") as source:
@@ -51,6 +51,16 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
         "log": log,
         "lowered": lowered_names(library, program, request["expressions"]),
     }
+
+
+def load_nvrtc(path: str) -> ctypes.CDLL:
+    """With the library of builtins beside it, which NVRTC opens by name: wheels up to CUDA 13.0 do
+    not say where it is."""
+    folder = os.path.dirname(path)
+    for name in sorted(os.listdir(folder or ".")):
+        if name.startswith("libnvrtc-builtins.so"):
+            ctypes.CDLL(os.path.join(folder, name))
+    return ctypes.CDLL(path)
 
 
 def raw(text: str) -> bytes:

@@ -167,10 +167,9 @@ def host_compiler() -> str | None:
 
 
 def include_dirs() -> tuple[str, ...]:
-    """Headers of the CUDA runtime and of libraries from wheels, else from the toolkit."""
-    folders = wheel_include_dirs()
+    """Headers of the CUDA runtime and of libraries: the toolkit's where wheels lack them."""
     kits = [Path(kit) / part for kit in _toolkits() for part in ("include", "include/cccl")]
-    return folders or tuple(str(path) for path in kits if path.is_dir())
+    return (*wheel_include_dirs(), *(str(path) for path in kits if path.is_dir()))
 
 
 def headers_of(tool: Tool) -> tuple[str, ...]:

@@ -137,14 +137,14 @@ class CudaDriver:
 
     def run(self, shot: Shot) -> Sample:
         for earlier in shot.before:
-            self._launch(earlier)
+            self.launch(earlier)
         warps = shot.blocks * -(-shot.threads // self.known.warp_size)
         records = self._buffer("records", warps * _RECORD_BYTES)
         start, stop = self.events
-        self._launch(shot, warm=True)
+        self.launch(shot, warm=True)
         self.call("cuEventRecord", start, 0)
         for _ in range(shot.count):
-            self._launch(shot)
+            self.launch(shot)
         self.call("cuEventRecord", stop, 0)
         self.call("cuEventSynchronize", stop)
         seconds = float(self.call("cuEventElapsedTime", start, stop)) / 1e3
@@ -155,7 +155,7 @@ class CudaDriver:
         cycles, clock = summarize_timings(left)
         return Sample(cycles, seconds, clock)
 
-    def _launch(self, shot: Shot, warm: bool = False) -> None:
+    def launch(self, shot: Shot, warm: bool = False) -> None:
         """``warm`` only loads and allocates, so that neither falls into the timed interval."""
         function = self._function(shot)
         warps = shot.blocks * -(-shot.threads // self.known.warp_size)

@@ -11,12 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perfassert.lab.measurement.gpu import MeasurementError
 
 COUNTERS: Mapping[str, str] = {
+    "duration_s": "gpu__time_duration.sum",
     "warp_instructions": "smsp__inst_executed.sum",
     "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "l2_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
@@ -51,17 +52,21 @@ def find_ncu() -> str:
     return path
 
 
-def command(ncu: str, suite: Path, kernel: str, function: str, numbers: Sequence[int],
-            device: str, gpu: int) -> list[str]:  # fmt: skip
-    """Profiles the launches of one kernel; nothing else that the process launches counts."""
+def command(ncu: str, suite: Path, numbers: Sequence[int], functions: Iterable[str], device: str,
+            gpu: int) -> list[str]:  # fmt: skip
+    """Profiles the launches ``numbers`` of a suite; nothing else that the process launches counts.
+
+    The clock is left alone: counters do not depend on it, and to fix it takes permission.
+    """
     launch = [
-        sys.executable, "-m", "perfassert.lab.measurement.replay", str(suite), kernel,
+        sys.executable, "-m", "perfassert.lab.measurement.replay", str(suite),
         ",".join(map(str, numbers)), device, str(gpu),
     ]  # fmt: skip
+    names = "|".join(sorted({re.escape(function) for function in functions}))
     return [
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics",
-        ",".join(COUNTERS.values()), "--kernel-name-base", "mangled", "--kernel-name", function,
-        *launch,
+        ",".join(COUNTERS.values()), "--clock-control", "none", "--kernel-name-base", "mangled",
+        "--kernel-name", f"regex:^({names})$", *launch,
     ]  # fmt: skip
 
 

@@ -11,10 +11,10 @@ from perfassert.lab.measurement.plan import gpu_launch, jobs
 from perfassert.lab.validation.read import read_suite
 
 
-def main(suite_path: str, kernel: str, numbers: str, device: str, index: str) -> None:
-    """The rows ``numbers`` (``"0,2"``) of one kernel, in that order."""
+def main(suite_path: str, numbers: str, device: str, index: str) -> None:
+    """The jobs ``numbers`` (``"0,2"``) of a suite, in that order."""
     suite = read_suite(Path(suite_path))
-    rows = jobs(suite, (kernel,))
+    rows = jobs(suite)
     gpu = CudaGpu(int(index))
     try:
         for number in map(int, numbers.split(",")):

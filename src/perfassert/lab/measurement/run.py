@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import groupby
 from pathlib import Path
 
 from perfassert.errors import PerfAssertError
@@ -33,6 +32,7 @@ from perfassert.lab.validation.build import row_names
 from perfassert.lab.validation.suite import Suite
 
 Say = Callable[[str], None]
+_PROFILED = 32  # launches in a run of ncu
 _HOPELESS = 3  # launches in a row that the GPU fails
 _SPREAD = 0.05  # above, the row is worth a warning
 _WORDS = ("nvidia", "geforce", "tesla", "quadro")
@@ -158,28 +158,37 @@ def _compiler(suite: Suite, job: MeasurementJob, device: str) -> str:
 def measure_counters(
     suite: Suite, device: str, path: Path, options: Options, say: Say
 ) -> MeasurementResult:
-    """Counters of every row that has a time and none of them; one run of ncu for each kernel.
+    """Counters of every row that has a time and none of them, many launches in each run of ncu.
 
-    :class:`NoCounters` where there can be none at all; other failures cost their kernel only.
+    A run that fails is repeated in halves, so that a launch that cannot be profiled costs itself
+    only. :class:`NoCounters` where there can be none at all.
     """
     table = MeasurementTable(path, parameter_columns(suite))
     result = MeasurementResult()
-    ncu = ""
-    for kernel, group in groupby(jobs(suite, options.only), key=lambda job: job.kernel):
-        wanted = [(n, job) for n, job in enumerate(group) if _lacks(table, device, job, options)]
-        if not wanted:
-            continue
-        ncu = ncu or find_ncu()
+    wanted = [
+        (number, job)
+        for number, job in enumerate(jobs(suite))
+        if job.kernel in (options.only or suite.kernels) and _lacks(table, device, job, options)
+    ]
+    runs = [wanted[i : i + _PROFILED] for i in range(0, len(wanted), _PROFILED)]
+    ncu = find_ncu() if runs else ""
+    while runs:
+        batch = runs.pop(0)
+        place = f"[{result.measured + len(result.failures)}/{len(wanted)}] counters"
         try:
-            _profile(suite, ncu, kernel, wanted, device, table, options)
+            _profile(suite, ncu, batch, device, table, options)
         except NoCounters:
             raise
         except PerfAssertError as error:
-            result.failures.append(f"{kernel}: counters: {error}")
-            say(f"{kernel}: counters: {error}")
+            if (half := len(batch) // 2) > 0:
+                say(f"{place}: {error}; {len(batch)} launches are tried in halves")
+                runs[:0] = [batch[:half], batch[half:]]
+            else:
+                result.failures.append(f"{batch[0][1].text}: counters: {error}")
+                say(f"{place}: {batch[0][1].text}: {error}")
             continue
-        result.measured += len(wanted)
-        say(f"{kernel}: counters of {len(wanted)} launches")
+        result.measured += len(batch)
+        say(f"{place}: {len(batch)} launches")
     return result
 
 
@@ -193,22 +202,17 @@ def _lacks(table: MeasurementTable, device: str, job: MeasurementJob, options: O
 def _profile(
     suite: Suite,
     ncu: str,
-    kernel: str,
-    wanted: Sequence[tuple[int, MeasurementJob]],
+    batch: Sequence[tuple[int, MeasurementJob]],
     device: str,
     table: MeasurementTable,
     options: Options,
 ) -> None:
-    """Rows that are compiled into functions of other names have a run each."""
-    spec = suite.kernels[kernel]
     arch = load_device(device).arch
-
-    def function(item: tuple[int, MeasurementJob]) -> str:
-        return build(source(spec, row_names(spec, item[1].cells)), arch).mangled
-
-    for name, part in groupby(wanted, key=function):
-        chosen = list(part)
-        numbers = [number for number, _ in chosen]
-        words = command(ncu, suite.path, kernel, name, numbers, device, options.index)
-        for (_, job), cells in zip(chosen, profile_command(words, len(chosen)), strict=True):
-            table.enter_values(device, job, cells)
+    functions = []
+    for _, job in batch:
+        spec = suite.kernels[job.kernel]
+        functions.append(build(source(spec, row_names(spec, job.cells)), arch).mangled)
+    numbers = [number for number, _ in batch]
+    words = command(ncu, suite.path, numbers, functions, device, options.index)
+    for (_, job), cells in zip(batch, profile_command(words, len(batch)), strict=True):
+        table.enter_values(device, job, cells)
