@@ -26,7 +26,7 @@ from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.quantity import to_real
 
 _TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles", "l2_update_cycles",
-          "l2_atomic_lane_cycles")  # fmt: skip
+          "l2_atomic_lane_cycles", "l2_packet_cycles")  # fmt: skip
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 _KINDS: dict[str, type] = {
@@ -95,6 +95,9 @@ class Device:
         l2_bytes, l2_partitions: L2 of the device; partitions that may hold the same data.
         l2_bandwidth: from the L2 to all L1s, in bytes per second.
         l2_port_bytes_per_cycle: from the L2 to one SM.
+        l2_packet_cycles: of the whole L2 for each packet from an SM: the request of a load for a
+            line, a sector of a store, or which bytes of a line are stored; 0: no limit.
+        l2_port_packet_cycles: the same of one SM's port; 0: no limit.
         l2_atomic_cycles: cycles of the L2 for each 32-bit integer addition of a thread on the same
             address.
         l2_update_cycles: the same of floating-point additions, increments and decrements; 0 if
@@ -189,6 +192,8 @@ class Device:
     l2_partitions: int
     l2_bandwidth: float
     l2_port_bytes_per_cycle: float
+    l2_packet_cycles: float
+    l2_port_packet_cycles: float
     l2_atomic_cycles: float
     l2_update_cycles: float
     l2_atomic_lane_cycles: float

@@ -73,6 +73,8 @@ VALUES: dict[str, ValueRule] = {
     "l2_partitions": _count,
     "l2_bandwidth": ValueRule(_BANDWIDTH),
     "l2_port_bytes_per_cycle": ValueRule(_PER_CYCLE),
+    "l2_packet_cycles": _cycles_if_any,
+    "l2_port_packet_cycles": _cycles_if_any,
     "l2_atomic_cycles": _cycles_if_any,
     "l2_update_cycles": _cycles_if_any,
     "l2_atomic_lane_cycles": _cycles_if_any,

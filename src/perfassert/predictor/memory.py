@@ -1,8 +1,8 @@
 """What memory instructions cost in the simulation, from the volumes.
 
-An instruction is issued into a queue per scheduler. One load-store unit per SM takes it
-from there and is occupied for its wavefronts; sectors that miss pass the unit's share of the L2
-bandwidth. Its result comes after the latency of the level that serves it.
+An instruction is issued into a queue per scheduler. One load-store unit per SM takes it from there
+and is occupied for its wavefronts; what misses asks the L2 in packets, and its sectors pass the
+unit's share of the L2 bandwidth. Its result comes after the latency of the level that serves it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from perfassert.predictor.matrix_units import MatrixUnits
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
 L2 = "L2 share"
+PACKETS = "packets to the L2"
 COPIES = "bulk copies"
 CLUSTER_NETWORK = "cluster network"
 GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
@@ -98,6 +99,8 @@ class MemorySystem:
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
+        self.sectors_of_line = device.l1_line_bytes / device.sector_bytes
+        self.packet_cycles = max(device.l2_port_packet_cycles, device.l2_packet_cycles * active)
         self.dram_seconds = dram_seconds(estimate.volumes, device, active, estimate.per_activation)
         self.from_dram: dict[int, float] = {}
 
@@ -139,12 +142,17 @@ class MemorySystem:
                 completion = self.device.cluster_latency or self.device.shared_latency
         else:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
-            missed = self._missed_sectors(known, costs) / trips
-            demands = [(LOAD_STORE_UNIT, cycles), (L2, missed * self.sector_cycles)]
+            missed = self._missing(known, [c.sectors for c in costs]) / trips
+            packets = self._missing(known, [c.packets for c in costs]) / trips
+            demands = [(LOAD_STORE_UNIT, cycles), (L2, missed * self.sector_cycles),
+                       (PACKETS, packets * self.packet_cycles)]  # fmt: skip
             completion = operation.completion
             if node.space == "local":
                 missed = self.estimate.stack_miss if node.produces else 1.0  # stores go through
-                demands[1] = (L2, missed * self._spilled_sectors(node) * self.sector_cycles)
+                sectors = missed * self._spilled_sectors(node)
+                packets = sectors / self.sectors_of_line if node.produces else sectors
+                demands[1:] = [(L2, sectors * self.sector_cycles),
+                               (PACKETS, packets * self.packet_cycles)]  # fmt: skip
                 beyond = max(0.0, self.device.l2_latency - completion)
                 completion += _some(missed) * beyond
             if known and self.fields[known[0]][1]:
@@ -215,13 +223,13 @@ class MemorySystem:
         width = self.widths[node.touches[0]] if node.touches else _WORD
         return width * self.device.warp_size / self.device.sector_bytes
 
-    def _missed_sectors(self, known: list[int], costs: list[AccessCost]) -> float:
-        """Stores go through; of loads what misses L1."""
-        sectors = 0.0
-        for number, cost in zip(known, costs, strict=True):
+    def _missing(self, known: list[int], asked: list[float]) -> float:
+        """Of what accesses ask for: stores go through, of loads what misses L1."""
+        total = 0.0
+        for number, count in zip(known, asked, strict=True):
             served = self.served.get(number)
-            sectors += cost.sectors * (served.l1_miss if served is not None else 1.0)
-        return sectors
+            total += count * (served.l1_miss if served is not None else 1.0)
+        return total
 
     def growth(self, load: float) -> dict[int, float]:
         """Cycles by which loads get slower, by node, where DRAM is busy for that share of time."""

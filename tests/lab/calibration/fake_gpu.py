@@ -13,11 +13,12 @@ from perfassert.lab.calibration import plan
 from perfassert.lab.calibration.driver import CalibrationError, Properties, Sample
 
 PARTS = {  # class → what a link of its chain executes
-    "int32": ["int32", "int32"],
     "compare": ["compare", "int32"],
     "shared_store": ["shared_store", "shared_load"],
     "atomic_global": ["atomic_global", "int32", "int32"],
 }
+PACKET, PORT_PACKET, DISPATCH = 0.0133, 1.1, 1.3
+ATOMICS = {"l2_atomic_cycles": 1.45, "l2_update_cycles": 3.5, "l2_atomic_lane_cycles": 0.004}
 KNEE = 0.92  # of the L1 that holds data
 ALONE = {"scale": 0.0, "read": 0.6, "write": 1.0}  # how much of dram_alone_factor a kernel sees
 
@@ -148,12 +149,28 @@ class FakeGpu:
         alone = 1 + ALONE[shot.kernel] * (d.dram_alone_factor - 1)
         return size / (d.dram_bandwidth * alone * share) * d.clock_hz
 
+    def _store_lines(self, shot):
+        packets = plan.STORE_PACKETS * shot.blocks * shot.threads * shot.n
+        if shot.blocks == 1:
+            return packets * PORT_PACKET * max(1.0, 400 / shot.threads)
+        share = min(1.0, shot.blocks / self.device.compute_units / 3)
+        return packets * PACKET / share
+
+    def _add_integers(self, shot):
+        return shot.blocks * shot.threads * shot.n * ATOMICS["l2_atomic_cycles"]
+
+    def _add_floats(self, shot):
+        key = "l2_atomic_lane_cycles" if shot.a else "l2_update_cycles"
+        return shot.blocks * shot.threads * shot.n * ATOMICS[key]
+
     def _spin(self, shot):
         d = self.device
         drain = d.block_drain_cycles if shot.a else 0
         return 5000 + shot.blocks / d.compute_units * (shot.n + d.block_launch_cycles + drain)
 
     def _empty(self, shot):
+        if shot.blocks > 1:
+            return 4000 + shot.blocks * DISPATCH
         return (2e-6 + shot.count * self.launch_overhead) * self.device.clock_hz
 
     launch_overhead = 1.9e-6
@@ -168,6 +185,10 @@ def expected(device):
     )
     found = {key: getattr(device, key) for key in values.split()}
     found["launch_overhead"] = FakeGpu.launch_overhead
+    found |= ATOMICS | {
+        "l2_packet_cycles": PACKET, "l2_port_packet_cycles": PORT_PACKET,
+        "block_dispatch_cycles": DISPATCH,
+    }  # fmt: skip
     for name in plan.CHAINS:
         if name in device.operations:
             found[f"{name}.issue"] = device.operations[name].issue

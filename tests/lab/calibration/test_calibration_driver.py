@@ -258,7 +258,7 @@ def test_old_gpus(monkeypatch):
 
 
 OPCODES = {
-    "int32": ("IADD|VIADD", "LOP3"), "imad": ("IMAD",), "fp32": ("FFMA",), "fp64": ("DFMA",),
+    "int32": ("LOP3",), "imad": ("IMAD",), "fp32": ("FFMA",), "fp64": ("DFMA",),
     "fp16": ("HFMA2",), "sfu": ("MUFU",), "convert": ("F2I",), "compare": ("ISETP", "SEL"),
     "shuffle": ("SHFL",), "tensor": ("HMMA",), "tensor_fp64": ("DMMA",),
     "shared_load": ("LDS",), "shared_store": ("STS", "LDS"), "atomic_shared": ("ATOMS",),

@@ -48,7 +48,7 @@ def test_cells_by_column():
     cells = counters.counters(parse_raw(RAW)[1])
     assert set(cells) == set(COUNTERS)
     assert cells["dram_read_bytes"] == "67110000"
-    assert (cells["dram_write_bytes"], cells["shared_wavefronts"]) == ("", "")
+    assert (cells["dram_write_bytes"], cells["shared_load_wavefronts"]) == ("", "")
     assert cells["warp_instructions"] == "0"
 
 

@@ -87,7 +87,7 @@ def executed_cost(group: ExecutedGroup, device: Device) -> WarpCost:
     rows, sampled = group.touched.rows, group.sampled
     if rows is None:
         return WarpCost()
-    cost = rows_cost(rows.addresses, rows.lanes, group.item_bytes, group.alignment, device)
+    cost = rows_cost(rows.addresses, rows.lanes, group, group.alignment, device)
     return WarpCost().plus(cost, rows.every * sampled.total / len(sampled.spread))
 
 

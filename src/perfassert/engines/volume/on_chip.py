@@ -50,11 +50,12 @@ class FieldBlocks:
 @dataclass(frozen=True, slots=True)
 class AccessCost:
     """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
-    sectors asked for, lanes that take part."""
+    sectors asked for, packets to the L2 if all miss, lanes that take part."""
 
     cycles: float
     wavefronts: float
     sectors: float
+    packets: float
     lanes: float
 
 
@@ -63,7 +64,10 @@ def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost
     for member in members:
         count = cost.instructions or 1.0
         accesses[member] = AccessCost(
-            cost.cycles / count, cost.wavefronts / count, cost.sectors / count, cost.lanes / count
+            *(
+                part / count
+                for part in (cost.cycles, cost.wavefronts, cost.sectors, cost.packets, cost.lanes)
+            )
         )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +48,8 @@ class WarpCost:
     """Totals over the whole launch for one access group.
 
     ``instructions``: warp instructions executed; ``wavefronts``: data stage; ``cycles``: the
-    slowest of the stages; ``sectors``: distinct sectors per warp instruction, summed; ``lanes``:
-    those that take part, summed.
+    slowest of the stages; ``sectors``: distinct sectors per warp instruction, summed; ``packets``:
+    of their way to the L2 (:func:`count_packets`); ``lanes``: those that take part, summed.
     """
 
     instructions: float = 0.0
@@ -57,6 +57,7 @@ class WarpCost:
     tag_cycles: float = 0.0
     cycles: float = 0.0
     sectors: float = 0.0
+    packets: float = 0.0
     lanes: float = 0.0
 
     def plus(self, other: WarpCost, weight: float = 1.0) -> WarpCost:
@@ -67,8 +68,20 @@ class WarpCost:
             self.tag_cycles + weight * other.tag_cycles,
             self.cycles + weight * other.cycles,
             self.sectors + weight * other.sectors,
+            self.packets + weight * other.packets,
             self.lanes + weight * other.lanes,
         )
+
+
+class Written(Protocol):
+    """What tells how an access goes to the L2."""
+
+    @property
+    def direction(self) -> Direction: ...
+    @property
+    def item_bytes(self) -> int: ...
+    @property
+    def serial(self) -> bool: ...
 
 
 def warp_cost(
@@ -249,6 +262,7 @@ def _cost_of_blocks(
     width = pipe_cycles(active, group.item_bytes, device)[:, :, None]
     rows = np.sort((addresses[:, :, None] + offsets[:, None]).reshape(-1, lanes), axis=1)
     sectors = _distinct(rows // device.sector_bytes)
+    packets = count_packets(rows, sectors.sum(axis=1), group, device)
     shifts = _base_shifts(group.alignment, kept * len(offsets))
     looked_up = tag_cycles(rows, shifts, device).reshape(len(shifts), blocks, kept, len(offsets))
     tags = looked_up * device.l1_tag_cycles
@@ -264,8 +278,25 @@ def _cost_of_blocks(
         tag_cycles=total(tags.sum(axis=0)) / len(shifts),
         cycles=total(slowest.sum(axis=0)) / len(shifts),
         sectors=total(sectors),
+        packets=total(packets),
         lanes=total(active.sum(axis=2)) * len(offsets),
     )
+
+
+def count_packets(rows: IntArray, sectors: IntArray, group: Written, device: Device) -> IntArray:
+    """Packets from an SM to the L2 for each warp instruction, addresses sorted along ``rows``.
+
+    A load asks for each line. A store sends each sector, and for each line which bytes of it count,
+    unless its sectors are written as a whole. An atomic sends each sector.
+    """
+    if group.serial:
+        return sectors
+    lines: IntArray = _distinct(rows // device.l1_line_bytes).sum(axis=1)
+    if group.direction is Direction.LOAD:
+        return lines
+    whole = _distinct(rows).sum(axis=1) * group.item_bytes >= sectors * device.sector_bytes
+    packets: IntArray = sectors + np.where(whole, 0, lines)
+    return packets
 
 
 def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArray[np.float64]:
@@ -277,12 +308,13 @@ def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArr
 
 
 def rows_cost(
-    addresses: IntArray, active: BoolArray, item_bytes: int, alignment: int, device: Device
+    addresses: IntArray, active: BoolArray, group: Written, alignment: int, device: Device
 ) -> WarpCost:
     """The cost of warp instructions as they were executed; arrays have the shape (rows, lanes).
 
     The tag stage is evaluated for about 1024 of them, evenly spread, which stand for the others.
     """
+    item_bytes = group.item_bytes
     kept = slice(None, None, max(1, len(addresses) // _MAX_ROWS))
     first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
     filled = np.where(active, addresses, first)
@@ -293,14 +325,16 @@ def rows_cost(
     tags = tag_cycles(ordered[kept], shifts, device) * device.l1_tag_cycles
     slowest = np.maximum(tags, np.maximum(data, width)[kept])
     pieces = np.arange(0, item_bytes, min(item_bytes, device.sector_bytes), dtype=np.int64)
-    sectors = np.sort((ordered[:, :, None] + pieces).reshape(len(ordered), -1), axis=1)
+    touched = np.sort((ordered[:, :, None] + pieces).reshape(len(ordered), -1), axis=1)
+    sectors = _distinct(touched // device.sector_bytes).sum(axis=1)
     count = float(len(addresses))
     return WarpCost(
         instructions=count,
         wavefronts=float(data.sum()),
         tag_cycles=float(tags.mean()) * count,
         cycles=float(slowest.mean()) * count,
-        sectors=float(_distinct(sectors // device.sector_bytes).sum()),
+        sectors=float(sectors.sum()),
+        packets=float(count_packets(ordered, sectors, group, device).sum()),
         lanes=float(active.sum()),
     )
 

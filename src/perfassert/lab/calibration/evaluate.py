@@ -16,6 +16,7 @@ SampleRows = Sequence[Sequence[Sample]]
 _L1_STORES = (24, 32, 48, 64, 96, 128, 192, 256, 320, 384)  # KiB
 _DRAM_STEP = 1.6  # a pair of loads that both miss, over one that misses and hits
 _WHOLE = 0.05  # of a power of two
+_WHOLE_CYCLES = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _hull(
     name = measurement.key.removeprefix("hull ")
     chain = plan.CHAINS[name]
     x = [w for w, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    per_link = [c / chain.links for repeated in _cycles(samples) for c in repeated]
+    per_link = [c for repeated in _cycles(samples) for c in repeated]
     reason = ""
     issue: FittedValue | None
     completion: FittedValue | None
@@ -152,12 +153,21 @@ def _hull(
         else:
             how = f"equation (1), residual {100 * value.spread:.2g} %"
             how = how if hull else f"one arm of the hull, {value.note()}"
-            yield key, MeasuredEntry(number, how + beside)
+            yield key, _in_cycles(number, how + beside)
     for key in measurement.yields[1:]:
         if completion is None:
             yield key, Missing(reason)
         else:
-            yield key, MeasuredEntry(completion.value, f"Λ of {name}; {completion.note()}")
+            yield key, _in_cycles(completion.value, f"Λ of {name}; {completion.note()}")
+
+
+def _in_cycles(number: float, note: str) -> MeasuredEntry:
+    """Whole cycles, which pipelines take, but for what reading the clock and the loop add: a chain
+    that depends on itself every 4.04 cycles issues every four, not every five."""
+    whole = max(1, round(number))
+    if abs(number / whole - 1) > _WHOLE_CYCLES:
+        return MeasuredEntry(number, note)
+    return MeasuredEntry(float(whole), f"{number:.4g} measured; {note}")
 
 
 def _taken_off(
@@ -177,8 +187,8 @@ def _barrier(
     y = [c / plan.BARRIERS for repeated in _cycles(samples) for c in repeated]
     slope, first = fits.fit_line(x, y)
     note = f"line over the warps of a block, residual {100 * slope.spread:.2g} %"
-    yield "operations.barrier.issue", MeasuredEntry(slope.value, note)
-    yield "operations.barrier.completion", MeasuredEntry(first.value, f"one warp; {note}")
+    yield "operations.barrier.issue", _in_cycles(slope.value, note)
+    yield "operations.barrier.completion", _in_cycles(first.value, f"one warp; {note}")
 
 
 def _hits(
@@ -190,7 +200,7 @@ def _hits(
         rate += [warps * plan.HITS / s.cycles for s in repeated]
     top = fits.fit_saturation(x, rate)
     note = f"128 B per warp, L1 hits; {top.note()}"
-    yield "operations.global_load.issue", MeasuredEntry(1 / top.value, note)
+    yield "operations.global_load.issue", _in_cycles(1 / top.value, note)
     width = 128 * top.value
     yield (
         "values.l1_bytes_per_cycle",
@@ -220,7 +230,7 @@ def _chase(
     if not inner or inner[0].first > 2 * measurement.x[0]:
         raise Unfit("no plateau of the L1")
     l1, rest = inner[0], inner[1:]
-    yield "values.l1_latency", MeasuredEntry(l1.latency, _level(l1))
+    yield "values.l1_latency", _in_cycles(l1.latency, _level(l1))
     yield "values.l1_bytes", _l1_bytes(l1)
     if not rest:
         raise Unfit("no plateau of the L2")
@@ -341,6 +351,56 @@ def _dram(
         yield key, MeasuredEntry(max(1.0, factor), note)
 
 
+def _packets(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    """Cycles of each packet: of the whole L2, or of one unit's port by that unit's clock."""
+    key, clock = measurement.yields[0], findings.number("values.clock_hz")
+    one = key.endswith("port_packet_cycles")
+    yield _cycles_each(
+        measurement, samples, plan.STORE_PACKETS,
+        lambda s: s.cycles if one else s.seconds * clock,
+        "stores of 4 bytes in lines of their own, two packets each",
+    )  # fmt: skip
+
+
+def _atomics(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    clock = findings.number("values.clock_hz")
+    what = "threads on words of their own, side by side" if measurement.shots[0].a else "one word"
+    yield _cycles_each(measurement, samples, 1, lambda s: s.seconds * clock, what)
+
+
+def _cycles_each(
+    measurement: Measurement,
+    samples: SampleRows,
+    each: int,
+    cycles: Callable[[Sample], float],
+    what: str,
+) -> tuple[str, EntryResult]:
+    """Cycles for each of what ``each`` operation of a thread counts as, saturated."""
+    x, rate = [], []
+    for load, shot, repeated in zip(measurement.x, measurement.shots, samples, strict=True):
+        count = each * shot.blocks * shot.threads * shot.n
+        x += [load] * len(repeated)
+        rate += [count / cycles(s) for s in repeated]
+    top = fits.fit_saturation(x, rate)
+    return measurement.yields[0], MeasuredEntry(1 / top.value, f"{what}; {top.note()}")
+
+
+def _dispatch(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    clock = findings.number("values.clock_hz")
+    x = [count for count, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
+    slope, _ = fits.fit_line(x, [s.seconds * clock for repeated in samples for s in repeated])
+    yield (
+        "values.block_dispatch_cycles",
+        MeasuredEntry(slope.value, f"blocks of one warp without work; {slope.note()}"),
+    )
+
+
 def _blocks(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
@@ -371,7 +431,8 @@ def _kernels(
 
 _RULES: dict[str, Callable[[Measurement, SampleRows, Evaluation, _Of], EntryResults]] = {
     "clock": _clock, "hull": _hull, "barrier": _barrier, "hits": _hits, "chase": _chase,
-    "pairs": _pairs, "l2": _l2, "port": _port, "dram": _dram, "blocks": _blocks,
+    "pairs": _pairs, "l2": _l2, "port": _port, "dram": _dram, "packets": _packets,
+    "atomics": _atomics, "dispatch": _dispatch, "blocks": _blocks,
     "kernels": _kernels,
 }  # fmt: skip
 

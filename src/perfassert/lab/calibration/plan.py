@@ -26,26 +26,35 @@ SPIN = 2000  # cycles of a block
 _HELD = 3_000_000  # cycles that the queue waits, so that no launch comes late for its timing
 _HELD_LONG = 30_000_000  # where hundreds of launches are timed
 _WARM = 1 << 23  # links of a chain that brings the GPU to its clock
+_READ_AT_ONCE = 64  # bytes of a thread, in the kernel `read`
 _MIB = 2**20
+_STORED = 512  # stores of a thread
+STORE_PACKETS = 2  # of each
+_ADDED = 64  # additions of a thread, each on a word of its own
+_ATOMICS = (
+    ("add_integers", 0, "l2_atomic_cycles"),
+    ("add_floats", 0, "l2_update_cycles"),
+    ("add_floats", 4, "l2_atomic_lane_cycles"),
+)
+"""Kernel, bytes from word to word, what it yields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """How a class is chained: instructions per link, and what else is in a link.
+    """How a class is chained, and what else is in a link.
 
     ``minus`` are classes that :mod:`evaluate` takes off; of λ only those of the same pipeline.
     ``most``: warps, where more would measure something else. ``since``: compute capability × 10.
     """
 
     length: int = 16384
-    links: int = 1
     minus: tuple[str, ...] = ()
     most: int = 64
     since: int = 70
 
 
 CHAINS = {
-    "int32": Chain(links=2),
+    "int32": Chain(),
     "imad": Chain(),
     "fp32": Chain(),
     "fp64": Chain(4096),
@@ -92,6 +101,10 @@ def plan(gpu: Properties, nearest: Device) -> list[Measurement]:
         _l2(gpu),
         _port(gpu),
         *(_dram(gpu, kernel) for kernel in ("scale", "read", "write")),
+        _packets(gpu),
+        _packet_port(gpu),
+        *(_atomics(gpu, *kind) for kind in _ATOMICS),
+        _dispatch(gpu),
         *(_blocks(gpu, stores) for stores in (False, True)),
         _kernels(gpu),
     ]
@@ -158,7 +171,7 @@ def _barrier(gpu: Properties) -> Measurement:
 
 def _hits(gpu: Properties) -> Measurement:
     counts = [w for w in WARPS if 4 <= w <= _BLOCK]
-    shots = tuple(Shot("memory", "hits", 1, 32 * w, HITS, buffer_bytes=4096) for w in counts)
+    shots = tuple(Shot("memory", "hits", 1, 32 * w, HITS, buffer_bytes=1 << 16) for w in counts)
     yields = ("values.l1_bytes_per_cycle", "operations.global_load")
     return Measurement("hits", tuple(map(float, counts)), shots, yields)
 
@@ -227,15 +240,18 @@ def _loads(gpu: Properties) -> tuple[int, ...]:
 
 
 def _l2(gpu: Properties) -> Measurement:
-    """A quarter of the L2, which fits into one partition with room to spare."""
-    size = gpu.l2_bytes // 4 // _MIB * _MIB or gpu.l2_bytes // 2
-    passes = max(4, 2**31 // size)
+    """About a quarter of the L2, which fits into one partition with room to spare: as much as all
+    threads read in whole steps, or some would wait for those with one more."""
     loads = _loads(gpu)
-    shots = tuple(
-        Shot("memory", "read", k * gpu.compute_units, 256, size, passes, 0, size, before=(_hold(),))
-        for k in loads
-    )
-    return Measurement("l2", tuple(map(float, loads)), shots, ("values.l2_bandwidth",), 5)
+    shots = []
+    for k in loads:
+        step = k * gpu.compute_units * 256 * _READ_AT_ONCE
+        size = max(1, round(gpu.l2_bytes / 4 / step)) * step
+        shots.append(
+            Shot("memory", "read", k * gpu.compute_units, 256, size, max(4, 2**31 // size), 0, size,
+                 before=(_hold(),))
+        )  # fmt: skip
+    return Measurement("l2", tuple(map(float, loads)), tuple(shots), ("values.l2_bandwidth",), 5)
 
 
 def _port(gpu: Properties) -> Measurement:
@@ -265,6 +281,51 @@ def _dram(gpu: Properties, kernel: str) -> Measurement:
     key = "dram_bandwidth" if kernel == "scale" else "dram_alone_factor"
     keys = (f"values.{key}",)
     return Measurement(f"dram {kernel}", tuple(map(float, loads)), shots, keys, 5)
+
+
+def _packets(gpu: Properties) -> Measurement:
+    """Stores of 4 bytes, each in a line of its own that the L2 holds: two packets, the sector and
+    which bytes of it count."""
+    loads = _loads(gpu)
+    shots = tuple(_store_lines(gpu, k * gpu.compute_units, 256) for k in loads)
+    return Measurement("packets", tuple(map(float, loads)), shots, ("values.l2_packet_cycles",), 5)
+
+
+def _packet_port(gpu: Properties) -> Measurement:
+    threads = tuple(range(128, 1025, 128))
+    shots = tuple(_store_lines(gpu, 1, count) for count in threads)
+    keys = ("values.l2_port_packet_cycles",)
+    return Measurement("packets of one unit", tuple(map(float, threads)), shots, keys, 5)
+
+
+def _store_lines(gpu: Properties, blocks: int, threads: int) -> Shot:
+    size = gpu.l2_bytes // 8 // LINE * LINE
+    return Shot("memory", "store_lines", blocks, threads, _STORED, size, 0, size, before=(_hold(),))
+
+
+def _atomics(gpu: Properties, kernel: str, stride: int, key: str) -> Measurement:
+    """Of all units, on one address or each thread on a word of its own."""
+    loads = _loads(gpu)
+    number = _ADDED if stride else 8
+    size = max(4, stride * gpu.compute_units * 256 * max(loads))
+    shots = tuple(
+        Shot("memory", kernel, k * gpu.compute_units, 256, number, stride, 0, size, records=False,
+             before=(_hold(),))
+        for k in loads
+    )  # fmt: skip
+    name = f"atomics {kernel} {stride}"
+    return Measurement(name, tuple(map(float, loads)), shots, (f"values.{key}",), 5)
+
+
+def _dispatch(gpu: Properties) -> Measurement:
+    """Blocks of one warp that do nothing."""
+    counts = (1 << 17, 1 << 18, 1 << 19)
+    shots = tuple(
+        Shot("launch", "empty", count, 32, 0, records=False, before=(_hold(),)) for count in counts
+    )
+    return Measurement(
+        "dispatch", tuple(map(float, counts)), shots, ("values.block_dispatch_cycles",), 5
+    )
 
 
 def _blocks(gpu: Properties, stores: bool) -> Measurement:

@@ -19,7 +19,9 @@ from perfassert.lab.measurement.gpu import MeasurementError
 COUNTERS: Mapping[str, str] = {
     "duration_s": "gpu__time_duration.sum",
     "warp_instructions": "smsp__inst_executed.sum",
-    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_atomic_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
     "l2_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
     "l2_write_sectors": "lts__t_sectors_srcunit_tex_op_write.sum",
     "dram_read_bytes": "dram__bytes_read.sum",

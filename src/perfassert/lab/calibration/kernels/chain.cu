@@ -1,7 +1,8 @@
 // Dependent instructions of one class, n of them per warp (a multiple of UNROLLED).
 //
 // The macro OP_<class> picks the class. LINK is one link of the chain; its result is an operand
-// of the next. Operands come from `a` and `b`, which the compiler cannot know.
+// of the next. Operands come from `a` and `b`, which the compiler cannot know. Where three are read,
+// all are the result: three registers lie in two banks, and a bank is read once in a cycle.
 
 #include "records.cuh"
 
@@ -9,19 +10,19 @@
 
 #if defined(OP_int32)
 #define STATE int x = threadIdx.x, y = (int)a, z = (int)b
-#define LINK asm volatile("add.s32 %0, %0, %1;\n\txor.b32 %0, %0, %2;" : "+r"(x) : "r"(y), "r"(z))
+#define LINK asm volatile("lop3.b32 %0, %0, %1, %2, 0xe8;" : "+r"(x) : "r"(y), "r"(z)) // majority
 #elif defined(OP_imad)
-#define STATE int x = threadIdx.x, y = (int)a, z = (int)b
-#define LINK asm volatile("mad.lo.s32 %0, %0, %1, %2;" : "+r"(x) : "r"(y), "r"(z))
+#define STATE int x = threadIdx.x + (int)a
+#define LINK asm volatile("mad.lo.s32 %0, %0, %0, %0;" : "+r"(x))
 #elif defined(OP_fp32)
-#define STATE float x = threadIdx.x, y = a, z = b
-#define LINK asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(x) : "f"(y), "f"(z))
+#define STATE float x = threadIdx.x + a
+#define LINK asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x))
 #elif defined(OP_fp64)
-#define STATE double x = threadIdx.x, y = a, z = b
-#define LINK asm volatile("fma.rn.f64 %0, %0, %1, %2;" : "+d"(x) : "d"(y), "d"(z))
+#define STATE double x = threadIdx.x + a
+#define LINK asm volatile("fma.rn.f64 %0, %0, %0, %0;" : "+d"(x))
 #elif defined(OP_fp16)
-#define STATE unsigned x = threadIdx.x, y = (unsigned)a, z = (unsigned)b
-#define LINK asm volatile("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(x) : "r"(y), "r"(z))
+#define STATE unsigned x = threadIdx.x + (unsigned)a
+#define LINK asm volatile("fma.rn.f16x2 %0, %0, %0, %0;" : "+r"(x))
 #elif defined(OP_sfu)
 #define STATE float x = threadIdx.x
 #define LINK asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x))

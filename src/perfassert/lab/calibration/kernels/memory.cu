@@ -65,28 +65,29 @@ KERNEL(pairs) {
     }
 }
 
-// Each warp loads its own 128 bytes n times (a multiple of 16); they stay in the L1.
+// Each warp makes n loads of 128 bytes (a multiple of 16); its 16 lines stay in the L1. The buffer
+// holds 0; the addresses depend on what is loaded, or the compiler would load once.
 KERNEL(hits) {
     char *place = buffer + 4 * threadIdx.x;
-    unsigned sum = 0;
     __syncthreads();
     long long timer = read_timer();
     long long start = read_clock();
 #pragma unroll 1
     for (long long i = 0; i < n; i += 16) {
-        unsigned x[16];
+        unsigned x[16], sum = 0;
 #pragma unroll
         for (int j = 0; j < 16; ++j) {
-            asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(x[j]) : "l"(place) : "memory");
+            asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(x[j]) : "l"(place + 4096 * j) : "memory");
         }
 #pragma unroll
         for (int j = 0; j < 16; ++j) {
             sum ^= x[j];
         }
+        place += sum;
     }
     leave(records, start, timer);
-    if (sum == 0x5eed) {
-        *(unsigned *)buffer = sum;
+    if (place == nullptr) {
+        *(unsigned *)buffer = 0; // never
     }
 }
 
@@ -131,8 +132,41 @@ KERNEL(write) {
 // Reads the first n bytes and writes as many after them, `a` times over.
 KERNEL(scale) {
     for (long long pass = 0; pass < a; ++pass) {
-        for (long long i = 8 * thread(); i < n; i += 8 * threads()) {
-            *(double *)(buffer + n + i) = b * *(const double *)(buffer + i);
+        for (long long i = 16 * thread(); i < n; i += 64 * threads()) {
+            double2 x[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                long long at = i + j * 16 * threads();
+                x[j] = *(const double2 *)(buffer + (at < n ? at : i));
+            }
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                long long at = i + j * 16 * threads();
+                *(double2 *)(buffer + n + (at < n ? at : i)) = double2{b * x[j].x, b * x[j].y};
+            }
         }
     }
 }
+
+// Each thread stores 4 bytes n times, each time in another line; the lines of all threads lie side by
+// side in `a` bytes.
+KERNEL(store_lines) {
+    long long timer = read_timer();
+    long long start = read_clock();
+    for (long long i = thread(); i < n * threads(); i += threads()) {
+        asm volatile("st.global.u32 [%0], %1;" ::"l"(buffer + i * 128 % a), "r"((unsigned)b) : "memory");
+    }
+    leave(records, start, timer);
+}
+
+// Each thread adds to its word n times; words lie `a` bytes apart, all of them are one where it is 0.
+template <typename T>
+static __device__ __forceinline__ void add(char *buffer, long long n, long long a, T value) {
+    for (long long i = 0; i < n; ++i) {
+        atomicAdd((T *)(buffer + a * thread()), value);
+    }
+}
+
+KERNEL(add_integers) { add<unsigned>(buffer, n, a, threadIdx.x + 1); }
+
+KERNEL(add_floats) { add<float>(buffer, n, a, threadIdx.x + 1); }

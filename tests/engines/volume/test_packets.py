@@ -1,0 +1,56 @@
+"""Packets of a warp's access to the L2, against bytes that are counted one by one."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import perfassert as pa
+from perfassert.engines.volume.warps import count_packets
+from perfassert.kernel.access import Direction
+
+DEVICE = pa.device("H200")
+
+
+class Access:
+    def __init__(self, direction, item_bytes, serial=False):
+        self.direction, self.item_bytes, self.serial = direction, item_bytes, serial
+
+
+def packets(addresses, access):
+    rows = np.sort(np.array([addresses], dtype=np.int64), axis=1)
+    sectors = np.array([len(set(rows[0] // DEVICE.sector_bytes))])
+    return int(count_packets(rows, sectors, access, DEVICE)[0])
+
+
+@pytest.mark.parametrize(
+    ("stride", "width", "stored", "loaded"),
+    [
+        (4, 4, 4, 1),  # a line as a whole
+        (16, 16, 16, 4),
+        (16, 8, 16 + 4, 4),  # half of each sector
+        (32, 4, 32 + 8, 8),
+        (64, 4, 32 + 16, 16),
+        (128, 16, 32 + 32, 32),
+        (0, 4, 1 + 1, 1),  # all lanes on one word
+    ],
+)
+def test_strides(stride, width, stored, loaded):
+    """As on an H200: a sector takes one packet, a line that is written in part one more."""
+    addresses = stride * np.arange(32)
+    assert packets(addresses, Access(Direction.STORE, width)) == stored
+    assert packets(addresses, Access(Direction.LOAD, width)) == loaded
+    assert packets(addresses, Access(Direction.STORE, width, serial=True)) == len(
+        set(addresses // 32)
+    )
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=32), st.sampled_from([4, 8, 16]))
+def test_any_addresses(items, width):
+    written = {width * item + byte for item in items for byte in range(width)}
+    sectors, lines = {b // 32 for b in written}, {b // 128 for b in written}
+    whole = len(written) == 32 * len(sectors)
+    addresses = width * np.array(items)
+    assert packets(addresses, Access(Direction.LOAD, width)) == len(lines)
+    expected = len(sectors) + (0 if whole else len(lines))
+    assert packets(addresses, Access(Direction.STORE, width)) == expected
