@@ -26,7 +26,7 @@ from perfassert.predictor.atomics import atomic_cycles
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.fetching import FETCH
 from perfassert.predictor.matrix_units import HANDED_OVER, MATRIX_QUEUE
-from perfassert.predictor.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, QUEUE
+from perfassert.predictor.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, PACKETS, QUEUE
 from perfassert.predictor.model import (
     BoundLaunch,
     Edit,
@@ -43,7 +43,7 @@ from perfassert.system.process_pool import map_in_threads
 _SERVER = {
     "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
     QUEUE: "issue", FETCH: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2", MATRIX_QUEUE: "issue",
-    HANDED_OVER: "issue", CLUSTER_NETWORK: "shared",
+    HANDED_OVER: "issue", CLUSTER_NETWORK: "shared", PACKETS: "l2",
 }  # fmt: skip
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
@@ -276,14 +276,15 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
     ends = [end]
     if not model.by_hand and unit.resident > 1:
         staggers = _start_phases(unit, end, totals)
-        units = [replace(unit, stagger=s) for s in staggers]
+        # With one more set of blocks, less one set alone: without the time until all have started.
+        wave, more = unit.resident, unit.blocks + unit.resident
+        units = [replace(unit, stagger=s, blocks=b) for s in staggers for b in (wave, more)]
         run_each = map_in_threads if totals.simulated >= _WORTH_THREADS else map
-        apart = run_each(lambda u: run_bounded(u, limit), units)
-        ends += [
-            _extrapolate_end(t, instructions)[1]
-            for s, t in zip(staggers, apart, strict=True)
-            if _all_started(unit, s, t)
-        ]
+        apart = iter(run_each(lambda u: run_bounded(u, limit), units))
+        for stagger, alone, all_ in zip(staggers, apart, apart, strict=True):
+            if _all_started(unit, stagger, all_):
+                first = _extrapolate_end(alone, unit.block_length * wave)[1]
+                ends.append(_extrapolate_end(all_, unit.block_length * more)[1] - first)
     end = fmean(ends)
     spread = (max(ends) - min(ends)) / end if end else 0.0
     return _Apart(end, spread, totals.simulated, assumptions)
