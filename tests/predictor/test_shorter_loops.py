@@ -32,8 +32,11 @@ extern "C" __global__ void nested(const float* __restrict__ a, float* out, int n
 """
 
 
-@pytest.mark.parametrize(("name", "n"), [("phases", 2000), ("nested", 200)])
-@pytest.mark.parametrize("blocks", [108, 108 * 5, 108 * 30])
+@pytest.mark.parametrize(
+    ("name", "n", "blocks"),
+    [("phases", 2000, 108), *((name, n, 108 * each) for name, n in (("phases", 2000), ("nested", 200))
+                              for each in (5, 30))],
+)  # fmt: skip
 def test_short_loops_take_as_long_as_the_whole_ones_would(tmp_path, monkeypatch, name, n, blocks):
     (file := tmp_path / "long.cu").write_text(PHASES)
     args = {"a": pa.Buffer(32 * n), "out": pa.Buffer(blocks * 512), "n": n}

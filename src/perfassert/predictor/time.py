@@ -280,7 +280,8 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
         wave, more = unit.resident, unit.blocks + unit.resident
         units = [replace(unit, stagger=s, blocks=b) for s in staggers for b in (wave, more)]
         run_each = map_in_threads if totals.simulated >= _WORTH_THREADS else map
-        apart = iter(run_each(lambda u: run_bounded(u, limit), units))
+        least = limit * more // unit.blocks  # as far as without them
+        apart = iter(run_each(lambda u: run_bounded(u, least), units))
         for stagger, alone, all_ in zip(staggers, apart, apart, strict=True):
             if _all_started(unit, stagger, all_):
                 first = _extrapolate_end(alone, unit.block_length * wave)[1]

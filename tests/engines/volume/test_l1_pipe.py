@@ -1,10 +1,13 @@
 """Width of the L1 pipe: its bytes in a cycle, and the cycles that an access takes at least."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import perfassert as pa
 from perfassert.engines.volume.warps import rows_cost
+from perfassert.kernel.access import Direction
 
 LANES = np.arange(32)
 
@@ -12,7 +15,8 @@ LANES = np.arange(32)
 def cycles(device, item_bytes, active=None, stride=1):
     active = np.ones(32, bool) if active is None else active
     addresses = (LANES * item_bytes * stride).astype(np.int64)
-    return rows_cost(addresses[None], active[None], item_bytes, 256, device).cycles
+    load = SimpleNamespace(direction=Direction.LOAD, item_bytes=item_bytes, serial=False)
+    return rows_cost(addresses[None], active[None], load, 256, device).cycles
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Packets of a warp's access to the L2, against bytes that are counted one by one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,15 +14,14 @@ from perfassert.kernel.access import Direction
 DEVICE = pa.device("H200")
 
 
-class Access:
-    def __init__(self, direction, item_bytes, serial=False):
-        self.direction, self.item_bytes, self.serial = direction, item_bytes, serial
+def access(direction, item_bytes, serial=False):
+    return SimpleNamespace(direction=direction, item_bytes=item_bytes, serial=serial)
 
 
-def packets(addresses, access):
+def packets(addresses, group):
     rows = np.sort(np.array([addresses], dtype=np.int64), axis=1)
     sectors = np.array([len(set(rows[0] // DEVICE.sector_bytes))])
-    return int(count_packets(rows, sectors, access, DEVICE)[0])
+    return int(count_packets(rows, sectors, group, DEVICE)[0])
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,9 @@ def packets(addresses, access):
 def test_strides(stride, width, stored, loaded):
     """As on an H200: a sector takes one packet, a line that is written in part one more."""
     addresses = stride * np.arange(32)
-    assert packets(addresses, Access(Direction.STORE, width)) == stored
-    assert packets(addresses, Access(Direction.LOAD, width)) == loaded
-    assert packets(addresses, Access(Direction.STORE, width, serial=True)) == len(
+    assert packets(addresses, access(Direction.STORE, width)) == stored
+    assert packets(addresses, access(Direction.LOAD, width)) == loaded
+    assert packets(addresses, access(Direction.STORE, width, serial=True)) == len(
         set(addresses // 32)
     )
 
@@ -51,6 +52,6 @@ def test_any_addresses(items, width):
     sectors, lines = {b // 32 for b in written}, {b // 128 for b in written}
     whole = len(written) == 32 * len(sectors)
     addresses = width * np.array(items)
-    assert packets(addresses, Access(Direction.LOAD, width)) == len(lines)
+    assert packets(addresses, access(Direction.LOAD, width)) == len(lines)
     expected = len(sectors) + (0 if whole else len(lines))
-    assert packets(addresses, Access(Direction.STORE, width)) == expected
+    assert packets(addresses, access(Direction.STORE, width)) == expected
