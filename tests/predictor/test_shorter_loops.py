@@ -34,9 +34,14 @@ extern "C" __global__ void nested(const float* __restrict__ a, float* out, int n
 
 @pytest.mark.parametrize(
     ("name", "n", "blocks"),
-    [("phases", 2000, 108), *((name, n, 108 * each) for name, n in (("phases", 2000), ("nested", 200))
-                              for each in (5, 30))],
-)  # fmt: skip
+    [
+        ("phases", 2000, 108),
+        ("phases", 2000, 108 * 5),
+        ("phases", 2000, 108 * 30),
+        ("nested", 200, 108 * 5),
+        ("nested", 200, 108 * 30),
+    ],
+)
 def test_short_loops_take_as_long_as_the_whole_ones_would(tmp_path, monkeypatch, name, n, blocks):
     (file := tmp_path / "long.cu").write_text(PHASES)
     args = {"a": pa.Buffer(32 * n), "out": pa.Buffer(blocks * 512), "n": n}
