@@ -67,7 +67,7 @@ def test_headers_of_libraries_are_found_where_wheels_put_them(monkeypatch, tmp_p
     for place in ("cu13/include", "cufft/include", "cu13/lib"):
         (tmp_path / place).mkdir(parents=True)
     monkeypatch.setattr(tools, "_package", lambda name: (tmp_path,))
-    monkeypatch.setattr(tools, "_toolkits", lambda: ())
+    monkeypatch.setattr(tools, "_toolkits", lambda: ("nowhere",))
     assert "none; for files" in examined()["headers of libraries"].said
     (tmp_path / "cu13/include/cublas_v2.h").touch()
     (tmp_path / "cufft/include/cufft.h").touch()  # as a wheel of CUDA 12 does
