@@ -77,7 +77,7 @@ def test_one_warp_waits_for_its_accumulator(tmp_path, name, device):
 
 @pytest.mark.parametrize("warps", [1, 8])
 def test_the_clock_falls_with_the_load(tmp_path, warps):
-    device = pa.device("h100")
+    device = pa.device("h100").replace(launch_overhead=0)  # cycles and time have the same parts
     found = multiplied(tmp_path, "tensor.m16n8k16.f16.f32", 1, warps, device)
     clock = device.clock_hz - warps / 16 * (device.clock_hz - device.sustained_clock_hz)
     assert float(found.cycles) / float(found.time) == pytest.approx(clock, rel=0.003)

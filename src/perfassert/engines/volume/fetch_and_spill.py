@@ -49,7 +49,7 @@ def spill_volumes(groups: LaunchGroups) -> Spills:
     blocks = min(groups.resident_blocks, launch.blocks)
     stacks = (kernel.spill_bytes or 0) * launch.threads_per_block * blocks
     own = groups.l1_bytes * min(device.compute_units, blocks)
-    missed, evicted = float(stacks > own), float(stacks > device.l2_bytes)
+    missed, evicted = miss_share(stacks / own), float(stacks > device.l2_bytes)
     lost = max(0.0, 1 - device.l2_bytes / stacks) if missed else 0.0
     load, store = moved[Direction.LOAD] * missed, moved[Direction.STORE]
     return Spills(load, store, load * lost, store * evicted, missed)
