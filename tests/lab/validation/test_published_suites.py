@@ -45,7 +45,7 @@ def test_matrix_products_and_attention():
 
 
 def test_own_kernels_on_an_h200():
-    """Every fifth of 210 launches, of which all have 7.6 % (median) and 10.8 % (mean); counters."""
+    """Every fifth of 210 launches, of which all have 7.6 % (median) and 10.7 % (mean); counters."""
     suite = read_suite(FOLDER / "own_kernels.toml")
     result = validate(suite, read_rows(suite, FOLDER, 42))
     time = result.metric("time").summary
