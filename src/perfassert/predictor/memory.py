@@ -142,17 +142,13 @@ class MemorySystem:
                 completion = self.device.cluster_latency or self.device.shared_latency
         else:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
-            missed = self._missing(known, [c.sectors for c in costs]) / trips
+            sectors = self._missing(known, [c.sectors for c in costs]) / trips
             packets = self._missing(known, [c.packets for c in costs]) / trips
-            demands = [(LOAD_STORE_UNIT, cycles), (L2, missed * self.sector_cycles),
-                       (PACKETS, packets * self.packet_cycles)]  # fmt: skip
             completion = operation.completion
             if node.space == "local":
                 missed = self.estimate.stack_miss if node.produces else 1.0  # stores go through
                 sectors = missed * self._spilled_sectors(node)
                 packets = sectors / self.sectors_of_line if node.produces else sectors
-                demands[1:] = [(L2, sectors * self.sector_cycles),
-                               (PACKETS, packets * self.packet_cycles)]  # fmt: skip
                 beyond = max(0.0, self.device.l2_latency - completion)
                 completion += _some(missed) * beyond
             if known and self.fields[known[0]][1]:
@@ -161,8 +157,9 @@ class MemorySystem:
                 if node.program in self.past_l1:
                     cycles = max([operation.issue, *self._on_chip(known, costs)])
                 else:
-                    cycles += missed * self.device.l1_fill_cycles
-                demands[0] = (LOAD_STORE_UNIT, cycles)
+                    cycles += sectors * self.device.l1_fill_cycles
+            demands = [(LOAD_STORE_UNIT, cycles), (L2, sectors * self.sector_cycles),
+                       (PACKETS, packets * self.packet_cycles)]  # fmt: skip
         after = max(1.0, completion - operation.issue)
         queue = _round_to_grain(self.device.memory_issue_cycles)
         return node._replace(

@@ -280,12 +280,12 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
         wave, more = unit.resident, unit.blocks + unit.resident
         units = [replace(unit, stagger=s, blocks=b) for s in staggers for b in (wave, more)]
         run_each = map_in_threads if totals.simulated >= _WORTH_THREADS else map
-        least = limit * more // unit.blocks  # as far as without them
-        apart = iter(run_each(lambda u: run_bounded(u, least), units))
-        for stagger, alone, all_ in zip(staggers, apart, apart, strict=True):
-            if _all_started(unit, stagger, all_):
+        further = limit * more // unit.blocks  # by as much as there is more
+        apart = iter(run_each(lambda u: run_bounded(u, further), units))
+        for stagger, alone, together in zip(staggers, apart, apart, strict=True):
+            if _all_started(unit, stagger, together):
                 first = _extrapolate_end(alone, unit.block_length * wave)[1]
-                ends.append(_extrapolate_end(all_, unit.block_length * more)[1] - first)
+                ends.append(_extrapolate_end(together, unit.block_length * more)[1] - first)
     end = fmean(ends)
     spread = (max(ends) - min(ends)) / end if end else 0.0
     return _Apart(end, spread, totals.simulated, assumptions)

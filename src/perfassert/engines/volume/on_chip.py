@@ -64,10 +64,11 @@ def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost
     for member in members:
         count = cost.instructions or 1.0
         accesses[member] = AccessCost(
-            *(
-                part / count
-                for part in (cost.cycles, cost.wavefronts, cost.sectors, cost.packets, cost.lanes)
-            )
+            cost.cycles / count,
+            cost.wavefronts / count,
+            cost.sectors / count,
+            cost.packets / count,
+            cost.lanes / count,
         )
 
 

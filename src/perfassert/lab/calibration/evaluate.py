@@ -8,7 +8,7 @@ from typing import Union
 
 from perfassert.hardware.model import Device
 from perfassert.lab.calibration import fits, plan
-from perfassert.lab.calibration.driver import Properties, Sample
+from perfassert.lab.calibration.driver import Properties, Sample, Shot
 from perfassert.lab.calibration.fits import FittedValue, Hull, Level, Unfit
 from perfassert.lab.calibration.plan import Measurement
 
@@ -104,12 +104,13 @@ def _parts(name: str) -> tuple[str, ...]:
     return (f"{name}.issue", f"{name}.completion")
 
 
-def _cycles(samples: SampleRows) -> list[list[float]]:
-    return [[s.cycles for s in repeated] for repeated in samples]
-
-
-def _medians(samples: SampleRows) -> list[FittedValue]:
-    return [fits.median(repeated) for repeated in _cycles(samples)]
+def _curve(
+    measurement: Measurement, samples: SampleRows, value: Callable[[Sample], float]
+) -> tuple[list[float], list[float]]:
+    """A point for each sample."""
+    pairs = zip(measurement.x, samples, strict=True)
+    points = [(x, value(sample)) for x, repeated in pairs for sample in repeated]
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _clock(
@@ -125,8 +126,7 @@ def _hull(
 ) -> EntryResults:
     name = measurement.key.removeprefix("hull ")
     chain = plan.CHAINS[name]
-    x = [w for w, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    per_link = [c for repeated in _cycles(samples) for c in repeated]
+    x, per_link = _curve(measurement, samples, lambda s: s.cycles)
     reason = ""
     issue: FittedValue | None
     completion: FittedValue | None
@@ -183,9 +183,7 @@ def _taken_off(
 def _barrier(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    x = [w for w, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    y = [c / plan.BARRIERS for repeated in _cycles(samples) for c in repeated]
-    slope, first = fits.fit_line(x, y)
+    slope, first = fits.fit_line(*_curve(measurement, samples, lambda s: s.cycles / plan.BARRIERS))
     note = f"line over the warps of a block, residual {100 * slope.spread:.2g} %"
     yield "operations.barrier.issue", _in_cycles(slope.value, note)
     yield "operations.barrier.completion", _in_cycles(first.value, f"one warp; {note}")
@@ -194,11 +192,9 @@ def _barrier(
 def _hits(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    x, rate = [], []
-    for warps, repeated in zip(measurement.x, samples, strict=True):
-        x += [warps] * len(repeated)
-        rate += [warps * plan.HITS / s.cycles for s in repeated]
-    top = fits.fit_saturation(x, rate)
+    warps, cycles = _curve(measurement, samples, lambda s: s.cycles)
+    rate = [w * plan.HITS / c for w, c in zip(warps, cycles, strict=True)]
+    top = fits.fit_saturation(warps, rate)
     note = f"128 B per warp, L1 hits; {top.note()}"
     yield "operations.global_load.issue", _in_cycles(1 / top.value, note)
     width = 128 * top.value
@@ -219,7 +215,7 @@ def _whole(width: float) -> float:
 def _chase(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    per_load = [v.value / plan.CHASED for v in _medians(samples)]
+    per_load = [fits.median([s.cycles for s in r]).value / plan.CHASED for r in samples]
     levels = fits.fit_levels(measurement.x, per_load)
     inner = [level for level in levels if level.first < of.gpu.l2_bytes]
     if levels[-1].last < measurement.x[-1] or levels[-1].last <= of.gpu.l2_bytes:
@@ -269,9 +265,7 @@ def _l1_bytes(level: Level) -> EntryResult:
 def _pairs(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    flat = [c for repeated in _cycles(samples) for c in repeated]
-    x = [d for d, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    levels = fits.fit_steps(x, flat)
+    levels = fits.fit_steps(*_curve(measurement, samples, lambda s: s.cycles))
     if len(levels) not in (2, 3):
         raise Unfit(f"{len(levels)} steps over the distance of two loads")
     both = levels[1].latency > _DRAM_STEP * levels[0].latency
@@ -292,22 +286,28 @@ def _step(level: Level) -> EntryResult:
 
 
 def _rates(
-    measurement: Measurement, samples: SampleRows, moved: Callable[[int], float]
+    measurement: Measurement,
+    samples: SampleRows,
+    count: Callable[[Shot], float],
+    time: Callable[[Sample], float] = lambda s: s.seconds,
 ) -> FittedValue:
-    """Bytes per second, saturated over the blocks of a unit."""
+    """What a shot counts over the time that it takes, saturated over the load of a unit."""
     x, rate = [], []
-    for i, (load, repeated) in enumerate(zip(measurement.x, samples, strict=True)):
+    for load, shot, repeated in zip(measurement.x, measurement.shots, samples, strict=True):
         x += [load] * len(repeated)
-        rate += [moved(i) / s.seconds for s in repeated]
+        rate += [count(shot) / time(s) for s in repeated]
     return fits.fit_saturation(x, rate)
+
+
+def _read(shot: Shot) -> float:
+    """Bytes, over all passes."""
+    return float(shot.n * shot.a)
 
 
 def _l2(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    top = _rates(
-        measurement, samples, lambda i: float(measurement.shots[i].n * measurement.shots[i].a)
-    )
+    top = _rates(measurement, samples, _read)
     note = f"reads of {_size(measurement.shots[0].n)}; {top.note()}"
     yield "values.l2_bandwidth", MeasuredEntry(top.value, note)
 
@@ -315,11 +315,7 @@ def _l2(
 def _port(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    x, rate = [], []
-    for i, (load, repeated) in enumerate(zip(measurement.x, samples, strict=True)):
-        x += [load] * len(repeated)
-        rate += [measurement.shots[i].n * measurement.shots[i].a / s.cycles for s in repeated]
-    top = fits.fit_saturation(x, rate)
+    top = _rates(measurement, samples, _read, lambda s: s.cycles)
     yield (
         "values.l2_port_bytes_per_cycle",
         MeasuredEntry(top.value, f"one unit reads; {top.note()}"),
@@ -331,11 +327,7 @@ def _dram(
 ) -> EntryResults:
     kernel = measurement.key.removeprefix("dram ")
     both = 2 if kernel == "scale" else 1
-    top = _rates(
-        measurement,
-        samples,
-        lambda i: float(both * measurement.shots[i].n * measurement.shots[i].a),
-    )
+    top = _rates(measurement, samples, lambda shot: both * _read(shot))
     if kernel == "scale":
         note = f"one read and one write stream; {top.note()}"
         yield "values.dram_bandwidth", MeasuredEntry(top.value, note)
@@ -380,12 +372,7 @@ def _cycles_each(
     what: str,
 ) -> tuple[str, EntryResult]:
     """Cycles for each of what ``each`` operation of a thread counts as, saturated."""
-    x, rate = [], []
-    for load, shot, repeated in zip(measurement.x, measurement.shots, samples, strict=True):
-        count = each * shot.blocks * shot.threads * shot.n
-        x += [load] * len(repeated)
-        rate += [count / cycles(s) for s in repeated]
-    top = fits.fit_saturation(x, rate)
+    top = _rates(measurement, samples, lambda s: each * s.blocks * s.threads * s.n, cycles)
     return measurement.yields[0], MeasuredEntry(1 / top.value, f"{what}; {top.note()}")
 
 
@@ -393,8 +380,7 @@ def _dispatch(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
     clock = findings.number("values.clock_hz")
-    x = [count for count, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    slope, _ = fits.fit_line(x, [s.seconds * clock for repeated in samples for s in repeated])
+    slope, _ = fits.fit_line(*_curve(measurement, samples, lambda s: s.seconds * clock))
     yield (
         "values.block_dispatch_cycles",
         MeasuredEntry(slope.value, f"blocks of one warp without work; {slope.note()}"),
@@ -406,9 +392,7 @@ def _blocks(
 ) -> EntryResults:
     """Cycles between the end of a block's work and the start of the next one's."""
     clock = findings.number("values.clock_hz")
-    x = [count for count, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    y = [s.seconds * clock for repeated in samples for s in repeated]
-    slope, _ = fits.fit_line(x, y)
+    slope, _ = fits.fit_line(*_curve(measurement, samples, lambda s: s.seconds * clock))
     gap = slope.value - plan.SPIN
     key = measurement.yields[0]
     if key.endswith("drain_cycles"):
@@ -420,9 +404,7 @@ def _blocks(
 def _kernels(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    x = [count for count, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
-    y = [s.seconds for repeated in samples for s in repeated]
-    slope, _ = fits.fit_line(x, y)
+    slope, _ = fits.fit_line(*_curve(measurement, samples, lambda s: s.seconds))
     yield (
         "values.launch_overhead",
         MeasuredEntry(slope.value, f"empty kernels in a queue; {slope.note()}"),

@@ -30,7 +30,8 @@ _READ_AT_ONCE = 64  # bytes of a thread, in the kernel `read`
 _MIB = 2**20
 _STORED = 512  # stores of a thread
 STORE_PACKETS = 2  # of each
-_ADDED = 64  # additions of a thread, each on a word of its own
+_ADDED = 64  # additions of a thread to a word of its own
+_ADDED_TO_ONE = 8  # to one that all share
 _ATOMICS = (
     ("add_integers", 0, "l2_atomic_cycles"),
     ("add_floats", 0, "l2_update_cycles"),
@@ -306,7 +307,7 @@ def _store_lines(gpu: Properties, blocks: int, threads: int) -> Shot:
 def _atomics(gpu: Properties, kernel: str, stride: int, key: str) -> Measurement:
     """Of all units, on one address or each thread on a word of its own."""
     loads = _loads(gpu)
-    number = _ADDED if stride else 8
+    number = _ADDED if stride else _ADDED_TO_ONE
     size = max(4, stride * gpu.compute_units * 256 * max(loads))
     shots = tuple(
         Shot("memory", kernel, k * gpu.compute_units, 256, number, stride, 0, size, records=False,
