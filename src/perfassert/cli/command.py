@@ -14,6 +14,7 @@ COMMANDS = {
     for name in (
         "devices",
         "predict",
+        "test",
         "rank",
         "advise",
         "record",

@@ -14,10 +14,9 @@ from typing import Any
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress
 from perfassert.errors import PerfAssertError, ReportError
+from perfassert.system.python_children import isolated_command
 
 OK, FAILED = 0, 1
-_PYTEST = "import sys; del sys.path[0]; import pytest; sys.exit(pytest.console_main())"
-"""As the command ``pytest``: with ``-m``, modules of the working directory would go first."""
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5  # exit codes of pytest
 
 
@@ -82,13 +81,13 @@ def _check(page: Path, force: bool) -> None:
 
 def _run(options: argparse.Namespace, report: Path) -> int:
     """pytest's exit code; what it prints goes to standard error if anything is wrong."""
-    command = [
-        sys.executable, "-c", _PYTEST, *options.paths, "--quiet",
-        f"--perf-report=json:{report}", "--perf-report-advice",
+    words = [
+        *options.paths, "--quiet", f"--perf-report=json:{report}", "--perf-report-advice",
         *(f"--perf-device={name}" for name in options.device),
     ]  # fmt: skip
     if options.select:
-        command += ["-k", options.select]
+        words += ["-k", options.select]
+    command = isolated_command("pytest:console_main", *words)
     with progress(f"tests of {', '.join(options.paths)}"):
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode != _PASSED:

@@ -11,6 +11,8 @@ from perfassert.cli.command import COMMANDS, command_parser
 from perfassert.cli.terminal import printable_output
 from perfassert.deprecation import FORMER_NAME
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
+from perfassert.system.confined import confining
+from perfassert.system.python_children import isolate_imports
 
 OK, FAILED, USAGE, INTERNAL = 0, 1, 2, 3
 
@@ -37,6 +39,8 @@ def _main(arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else USAGE
     try:
+        if confining() is not None:
+            isolate_imports()
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.filterwarnings("default", FORMER_NAME, DeprecationWarning)

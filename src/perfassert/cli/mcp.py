@@ -36,8 +36,8 @@ def add(commands: Any) -> None:
 def _serve(options: argparse.Namespace) -> int:
     from perfassert.cli.tools import confine
 
-    server = _make_server()
     confine()
+    server = _make_server()
     server.run("stdio")
     return 0
 

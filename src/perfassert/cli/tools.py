@@ -21,6 +21,7 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.system.confined import FOLDER, confining, outside
+from perfassert.system.python_children import isolate_imports
 
 Extent = Union[int, list[int]]
 """Up to three numbers, x first."""
@@ -33,10 +34,11 @@ _kernels: OrderedDict[str, Kernel] = OrderedDict()
 
 def confine() -> Path:
     """Serve only what lies below the working directory, or below a folder in it that
-    ``PERFASSERT_CONFINED`` names already; returns that folder."""
+    ``PERFASSERT_CONFINED`` names already, and import nothing from there; return that folder."""
     here, named = Path.cwd().resolve(), confining()
     within = named if named is not None and named.is_relative_to(here) else here
     os.environ[FOLDER] = str(within)
+    isolate_imports()
     return within
 
 

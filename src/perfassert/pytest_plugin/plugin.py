@@ -84,6 +84,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Where the environment confines sources, nothing is imported from among them by accident.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
+    """
+    if not os.environ.get(FOLDER):
+        return
+    from perfassert.errors import PerfAssertError
+    from perfassert.system.python_children import isolate_imports
+
+    try:
+        isolate_imports()
+    except PerfAssertError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The marker, and what gathers baselines and reports over the run.
 

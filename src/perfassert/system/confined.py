@@ -15,6 +15,8 @@ from errno import EACCES
 from pathlib import Path
 from typing import BinaryIO
 
+from perfassert.errors import PerfAssertError
+
 FOLDER = "PERFASSERT_CONFINED"
 _SOURCES = frozenset(
     ".cu .cuh .c .cc .cpp .cxx .h .hh .hpp .hxx .inl .inc .ipp .tpp .def .ptx .py .jl".split()
@@ -31,9 +33,29 @@ _BLANK_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n?|\n)")
 
 
 def confining() -> Path | None:
-    """The folder that everything must lie in, or None."""
+    """Return the folder that everything must lie in, with links resolved, or None.
+
+    Raises:
+        PerfAssertError: the variable leads through a symbolic link that a pull request can change,
+            so that the pull request would decide where files are read.
+    """
     named = os.environ.get(FOLDER)
-    return Path(named).resolve() if named else None
+    if not named:
+        return None
+    folder = Path(os.getcwd(), named)
+    for place in (*reversed(folder.parents), folder):
+        if place.is_symlink() and _can_replace(place):
+            raise PerfAssertError(
+                f"{FOLDER}={named}: {place} is a symbolic link in a folder that this job can "
+                f"write, so whoever changed it decides what is read; name the folder itself, not "
+                "a link"
+            )
+    return folder.resolve()
+
+
+def _can_replace(link: Path) -> bool:
+    """Return True unless only an administrator can change a link, as macOS' ``/tmp``."""
+    return link.parent != Path(link.anchor) and os.access(link.parent, os.W_OK)
 
 
 def outside(path: Path) -> str:

@@ -9,7 +9,6 @@ import ctypes
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -211,7 +210,7 @@ def compile_program(program: str, arch: str) -> bytes:
     from perfassert.frontends.toolchain import tools
     from perfassert.frontends.toolchain.architecture import legacy, number
     from perfassert.frontends.toolchain.binary import Source
-    from perfassert.frontends.toolchain.compilers import from_cuda
+    from perfassert.frontends.toolchain.build import compiled_module
 
     if number(arch) < _OLDEST:
         raise CalibrationError(f"no current compiler knows {arch}; calibration needs sm_{_OLDEST}")
@@ -222,9 +221,7 @@ def compile_program(program: str, arch: str) -> bytes:
     stem, _, operation = program.partition(":")
     path = (KERNELS / f"{stem}.cu").resolve()
     defines = {f"OP_{operation}": 1} if operation else {}
-    source = Source(path, "cuda", defines=defines)
-    with TemporaryDirectory(prefix="perfassert-") as folder:
-        return from_cuda(source, {path: path.read_bytes()}, arch, Path(folder)).cubin
+    return compiled_module(Source(path, "cuda", defines=defines), arch).cubin
 
 
 def summarize_timings(records: Sequence[Any] | np.ndarray[Any, Any]) -> tuple[float, float]:

@@ -10,11 +10,11 @@ import csv
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perfassert.lab.measurement.gpu import MeasurementError
+from perfassert.system.python_children import isolated_command
 
 COUNTERS: Mapping[str, str] = {
     "duration_s": "gpu__time_duration.sum",
@@ -60,10 +60,10 @@ def command(ncu: str, suite: Path, numbers: Sequence[int], functions: Iterable[s
 
     The clock is left alone: counters do not depend on it, and to fix it takes permission.
     """
-    launch = [
-        sys.executable, "-m", "perfassert.lab.measurement.replay", str(suite),
-        ",".join(map(str, numbers)), device, str(gpu),
-    ]  # fmt: skip
+    launch = isolated_command(
+        "perfassert.lab.measurement.replay:main",
+        str(suite), ",".join(map(str, numbers)), device, str(gpu),
+    )  # fmt: skip
     names = "|".join(sorted({re.escape(function) for function in functions}))
     return [
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics",

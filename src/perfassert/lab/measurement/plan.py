@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfassert.errors import SuiteError, close_matches
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import build, image
+from perfassert.frontends.toolchain.build import build, compiled_module
 from perfassert.lab.measurement.gpu import GpuLaunch
 from perfassert.lab.measurement.inputs import kernel_arguments
 from perfassert.lab.validation.build import make_device, make_kernel, make_launch, row_names, value
@@ -95,7 +95,7 @@ def gpu_launch(suite: Suite, job: MeasurementJob, device_name: str, arch: str) -
     made = source(spec, names)
     binary = build(made, device.arch)
     return GpuLaunch(
-        image=image(made, device.arch),
+        image=compiled_module(made, device.arch).cubin,
         function=binary.mangled,
         grid=launch.grid,
         block=launch.block,

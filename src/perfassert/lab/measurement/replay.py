@@ -1,8 +1,9 @@
-"""``python -m perfassert.lab.measurement.replay``: launches rows once, for a profiler to see."""
+"""Launches of a suite's rows, once each, in a process of its own for a profiler to see."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from perfassert.errors import PerfAssertError
@@ -11,20 +12,26 @@ from perfassert.lab.measurement.plan import gpu_launch, jobs
 from perfassert.lab.validation.read import read_suite
 
 
-def main(suite_path: str, numbers: str, device: str, index: str) -> None:
-    """The jobs ``numbers`` (``"0,2"``) of a suite, in that order."""
-    suite = read_suite(Path(suite_path))
-    rows = jobs(suite)
-    gpu = CudaGpu(int(index))
+def main() -> str | None:
+    """Launch rows of a suite: ``SUITE NUMBERS DEVICE GPU``, numbers as in ``0,2``.
+
+    Returns a message, with which the process fails, or None.
+    """
+    suite_path, numbers, device, index = sys.argv[1:]
     try:
-        for number in map(int, numbers.split(",")):
+        launch_rows(Path(suite_path), [*map(int, numbers.split(","))], device, int(index))
+    except PerfAssertError as error:
+        return f"perfassert: {error}"
+    return None
+
+
+def launch_rows(suite_path: Path, numbers: Sequence[int], device: str, index: int) -> None:
+    """Launch the jobs ``numbers`` of a suite, in that order."""
+    suite = read_suite(suite_path)
+    rows = jobs(suite)
+    gpu = CudaGpu(index)
+    try:
+        for number in numbers:
             gpu.launch(gpu_launch(suite, rows[number], device, gpu.properties().arch))
     finally:
         gpu.close()
-
-
-if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except PerfAssertError as error:
-        sys.exit(f"perfassert: {error}")
