@@ -128,7 +128,7 @@ BEYOND = [
 def test_headers_of_the_project_and_of_the_tools(project, line):
     (project / "sub").mkdir()
     (project / "k.cu").write_text(f"{line}\n{KERNEL}")
-    assert project / "k.cu" in prepare(Source(project / "k.cu", "cuda"), "sm_80").files.files
+    assert project / "k.cu" in prepare(Source(project / "k.cu", "cuda"), "sm_80").closure.files
 
 
 @pytest.mark.parametrize("line", BEYOND)
@@ -171,7 +171,7 @@ def test_sources_data_and_folders_lie_inside(project):
 def test_without_the_variable_all_is_as_ever(project, monkeypatch):
     monkeypatch.delenv(FOLDER)
     (project / "k.cu").write_text(f'#include "../secret.h"\n{KERNEL}')
-    found = prepare(Source(project / "k.cu", "cuda"), "sm_80").files.files
+    found = prepare(Source(project / "k.cu", "cuda"), "sm_80").closure.files
     assert any(path.name == "secret.h" for path in found)
 
 
@@ -317,6 +317,7 @@ OPENED_ELSEWHERE = {
     "frontends/toolchain/compilers.py": "what a tool has written",
     "frontends/toolchain/containers.py": "what a tool has written",
     "frontends/toolchain/includes.py": "checked as a whole, by check_confined",
+    "frontends/toolchain/inputs.py": "digested, not shown: what a compiler has read already",
     "frontends/toolchain/modules.py": "what a tool has written",
     "frontends/toolchain/nvcc.py": "what a tool has written",
     "frontends/toolchain/nvrtc_worker.py": "our own",
@@ -324,6 +325,7 @@ OPENED_ELSEWHERE = {
     "report/files.py": "written, not read",
     "report/page.py": "our own",
     "system/confined.py": "this is the function",
+    "system/watched_files.py": "memory of a tool that runs, for the path that it names",
     "system/sandbox.py": "the folders of the rules that it sets",
 }
 

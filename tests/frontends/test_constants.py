@@ -207,9 +207,9 @@ def test_types_that_came_too_late_come_the_next_time(hosted, tmp_path, monkeypat
 
     monkeypatch.setattr(modules.compilers, "with_debug_information", late)
     job = prepare(Source(hosted, "cuda"), "sm_80")
-    assert modules.debug_information(job) == b""
+    assert modules.debug_information(job, job.inputs()) == b""
     monkeypatch.setattr(modules.compilers, "with_debug_information", real)
-    assert modules.debug_information(job)
+    assert modules.debug_information(job, job.inputs())
 
 
 LONG = """\

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.toolchain import modules, tools
+from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import image, prepare
+from perfassert.frontends.toolchain.build import compiled_module
 
 A100 = "A100-SXM4-40GB"
 SAXPY = """
@@ -49,7 +49,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def ptx(file):
-    return modules.module(prepare(Source(file, "cuda"), "sm_80")).ptx
+    return compiled_module(Source(file, "cuda"), "sm_80").ptx
 
 
 @needs_tools
@@ -108,7 +108,7 @@ def test_ptx(form, ptx):
 
 @needs_tools
 def test_machine_code(file):
-    code = image(Source(file, "cuda"), "sm_80")
+    code = compiled_module(Source(file, "cuda"), "sm_80").cubin
     kernel = pa.from_source_object(Assembled(code=code))
     launch = pa.Launch(COUNT // 256, 256, (COUNT,))
     assert pa.predict(kernel, launch, A100).volumes.dram_load.per_thread == 8

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import IO
 
 from perfassert.errors import PerfAssertError
+from perfassert.system.python_children import isolated_command
+from perfassert.system.watched_files import FileWatch
 
 SANDBOX = "PERFASSERT_SANDBOX"
 MODES = ("on", "off", "require")
@@ -29,7 +31,7 @@ MODES = ("on", "off", "require")
 
 _LAUNCHER = Path(__file__).with_name("sandbox.py")
 _BOUNDED = sys.platform == "linux"  # elsewhere there are neither these limits nor Landlock
-_SYSTEM = (
+SYSTEM_FOLDERS = (
     "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store",
     "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/alternatives",
     "/sys/devices/system/cpu", "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom", "/dev/zero",
@@ -69,6 +71,7 @@ def run_process(
     reads: Iterable[str | Path] = (),
     script: bool = False,
     stdin: str = "",
+    watch: FileWatch | None = None,
 ) -> Finished:
     """Run one program to its end.
 
@@ -80,6 +83,7 @@ def run_process(
         folder: where it runs, the only place that it may write to.
         reads: files and folders that it may read besides the system's, its own and ``folder``.
         stdin: text that it reads.
+        watch: gets the paths of all files that it opens, tests or starts.
 
     Raises:
         OSError: the program is not there or cannot be executed.
@@ -89,7 +93,7 @@ def run_process(
     words = list(command)
     if not script:
         words[0] = _executable(words[0], folder or "", environment.get("PATH", ""))
-    words = _launcher_command(words, bounds, folder, reads, script)
+    words = _launcher_command(words, bounds, folder, reads, script, watch)
     with (
         tempfile.TemporaryFile() as input_file,
         tempfile.TemporaryFile() as out,
@@ -105,14 +109,30 @@ def run_process(
             cwd=folder,
             env=dict(environment),
             start_new_session=os.name == "posix",
+            pass_fds=[watch.given.fileno()] if watch else (),
         )
+        if watch is not None:
+            watch.begin()
         try:
             status = _wait(process, bounds.seconds)
         except subprocess.TimeoutExpired:
             raise TimeLimitReached from None
         finally:
             _end(process)
+            if watch is not None:
+                watch.finish()
         return Finished(status, _text(out), _text(err))
+
+
+def start_python(
+    target: str, *arguments: str, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """Start a function, ``"module:function"``, in an isolated Python process.
+
+    Every Python process of ours that is no tool begins here; see
+    :func:`perfassert.system.python_children.isolated_command`. Standard error is shared.
+    """
+    return subprocess.Popen(isolated_command(target, *arguments), stdin=stdin, stdout=stdout)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
@@ -154,6 +174,7 @@ def _launcher_command(
     folder: str | Path | None,
     reads: Iterable[str | Path],
     script: bool,
+    watch: FileWatch | None,
 ) -> list[str]:
     """``command`` as the launcher starts it, where the system has what the launcher needs."""
     if not _BOUNDED:
@@ -163,12 +184,13 @@ def _launcher_command(
     if mode() != "off":
         words.append("--alone")
         whole = os.path.join(folder or "", command[0])
-        readable = [*_SYSTEM, *_of_python(), *_of_program(whole), *reads]
+        readable = [*SYSTEM_FOLDERS, *python_folders(), *_of_program(whole), *reads]
         writable = [*_WRITABLE, *([folder] if folder is not None else [])]
         for path in dict.fromkeys(map(str, readable)):
             words += ["--read", path]
         for path in map(str, writable):
             words += ["--write", path]
+    words += ["--watch", str(watch.given.fileno())] if watch is not None else []
     words += ["--script"] if script else []
     return [*words, "--", *command]
 
@@ -210,7 +232,7 @@ def _executable(program: str, folder: str | Path, searched: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _of_python() -> tuple[str, ...]:
+def python_folders() -> tuple[str, ...]:
     """Folders of the interpreter and its libraries; of a virtual environment only these."""
     library = Path(os.__file__).parent
     return (

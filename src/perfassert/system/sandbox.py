@@ -4,13 +4,15 @@ A script, not a module that others import from: it is started by path with ``pyt
 imports the standard library only.
 
 ``sandbox.py [--memory BYTES] [--files BYTES] [--alone] [--read PATH]... [--write PATH]...
-[--script] -- PROGRAM ARGUMENT...``
+[--watch DESCRIPTOR] [--script] -- PROGRAM ARGUMENT...``
 
 ``--alone`` asks for Landlock and seccomp: the program reads below the ``--read`` paths, writes
 below the ``--write`` paths, and reaches nothing else of the file system: not ``/proc``, where the
 environment of other processes can be read. It opens no socket, traces no process and signals none
-outside. ``--script`` runs a Python script in this process instead of another program. ``--status``
-prints what is in force, one word each, and ends.
+outside. ``--watch`` has each system call that names a file reported: the descriptor of the reports
+is sent through the socket ``DESCRIPTOR``; see ``watched_files.py``. ``--script`` runs a Python
+script in this process instead of another program. ``--status`` prints what is in force, one word
+each, and ends.
 
 Sources: Linux kernel documentation, "Landlock: unprivileged access control" and "Seccomp BPF";
 ``include/uapi/linux/landlock.h``, ``seccomp.h``, ``filter.h``, ``audit.h``.
@@ -69,13 +71,28 @@ _REFUSED = {  # system call: its number on x86-64 and on arm64, -1 where it has 
 _PRLIMIT = (302, 261)  # refused for another process than the one that calls
 _X32 = 0x40000000  # set in the numbers of another table of system calls on x86-64
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF
-_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ERROR, _KILL, _REPORT = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_FILTER_MODE, _NEW_LISTENER = 1, 1 << 3
+PATH_ARGUMENTS: dict[str, dict[int, tuple[int | None, int]]] = {
+    "x86_64": {
+        2: (None, 0), 4: (None, 0), 6: (None, 0), 21: (None, 0), 59: (None, 0), 89: (None, 0),
+        257: (0, 1), 262: (0, 1), 267: (0, 1), 269: (0, 1), 322: (0, 1), 332: (0, 1), 437: (0, 1),
+        439: (0, 1),
+    },
+    "aarch64": {
+        48: (0, 1), 56: (0, 1), 78: (0, 1), 79: (0, 1), 221: (None, 0), 281: (0, 1), 291: (0, 1),
+        437: (0, 1), 439: (0, 1),
+    },
+}  # fmt: skip
+"""Machine → system call → places of the folder's descriptor (if any) and of the path among its
+arguments: open, stat, lstat, access, execve, readlink, and those that take a folder."""
 _NOT_PERMITTED = 1  # EPERM
 
 
 def main(words: list[str]) -> int:
     """Become the program; a status where that fails."""
-    limits, paths, flags, command = _parse(words)
+    limits, paths, flags, watcher, command = _parse(words)
     for kind, value in limits:
         _lower(kind, value)
     if "--status" in flags:
@@ -83,6 +100,8 @@ def main(words: list[str]) -> int:
         return 0
     if "--alone" in flags:
         isolate(paths)
+    if watcher is not None:
+        _report_paths(watcher)
     if "--script" in flags:
         sys.argv = list(command)
         with open(command[0], "rb") as script:
@@ -100,9 +119,10 @@ def main(words: list[str]) -> int:
 
 def _parse(
     words: list[str],
-) -> tuple[list[tuple[int, int]], list[tuple[str, bool]], set[str], list[str]]:
-    """Limits as (resource, value), paths as (path, may be written), flags, and the command."""
-    limits, paths, flags = [], [], set()
+) -> tuple[list[tuple[int, int]], list[tuple[str, bool]], set[str], int | None, list[str]]:
+    """Limits as (resource, value), paths as (path, may be written), flags, the watcher's socket,
+    and the command."""
+    limits, paths, flags, watcher = [], [], set(), None
     kinds = {"--memory": resource.RLIMIT_AS, "--files": resource.RLIMIT_FSIZE}
     while words:
         word = words.pop(0)
@@ -112,9 +132,11 @@ def _parse(
             limits.append((kinds[word], int(words.pop(0))))
         elif word in ("--read", "--write"):
             paths.append((words.pop(0), word == "--write"))
+        elif word == "--watch":
+            watcher = int(words.pop(0))
         else:
             flags.add(word)
-    return limits, paths, flags, words
+    return limits, paths, flags, watcher, words
 
 
 def _lower(kind: int, value: int) -> None:
@@ -195,10 +217,44 @@ def _refuse_calls() -> bool:
         (_RETURN, 0, 0, refuse),
         (_RETURN, 0, 0, _ALLOW),
     ]
+    return not _LIBC.prctl(_SET_SECCOMP, _FILTER, _filter_program(program), 0, 0)
+
+
+def _report_paths(watcher: int) -> None:
+    """Have system calls with a path reported, and send the reports' descriptor to the watcher.
+
+    Where the kernel refuses, the socket is closed without one.
+    """
+    import _socket  # quicker to import than socket
+
+    machine = os.uname().machine
+    calls = PATH_ARGUMENTS[machine]
+    program = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, _AUDIT[machine]), (_RETURN, 0, 0, _ALLOW)]
+    program.append((_LOAD, 0, 0, 0))
+    for number in calls:
+        program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REPORT)]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    _LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    reports = _LIBC.syscall(
+        _SECCOMP[machine], _FILTER_MODE, _NEW_LISTENER, _filter_program(program)
+    )
+    if reports >= 0:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, watcher)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", reports))
+        connection.sendmsg([b"r"], [rights])
+        connection.close()
+        os.close(reports)
+    else:
+        os.close(watcher)
+
+
+def _filter_program(program: Sequence[tuple[int, int, int, int]]) -> ctypes.Array[ctypes.c_char]:
+    """Return a ``struct sock_fprog`` that keeps its instructions alive."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
-    filter_program = struct.pack("@HP", len(program), ctypes.addressof(buffer))
-    return not _LIBC.prctl(_SET_SECCOMP, _FILTER, filter_program, 0, 0)
+    head = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))
+    head.instructions = buffer  # type: ignore[attr-defined]
+    return head
 
 
 if __name__ == "__main__":

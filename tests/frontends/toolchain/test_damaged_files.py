@@ -9,8 +9,8 @@ from pathlib import Path
 import mutations
 import pytest
 
-from perfassert.frontends.toolchain import compilers, tools
-from perfassert.frontends.toolchain.build import Source
+from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.build import Source, compiled_module
 
 KERNEL = """\
 extern "C" __global__ void k(float* a, int n) {
@@ -24,9 +24,7 @@ LISTING = Path(__file__).parents[1] / "fixtures" / "saxpy.sass"
 def compiled_kernel(toolchain, tmp_path):
     path = tmp_path / "k.cu"
     path.write_text(KERNEL)
-    return compilers.from_cuda(
-        Source(path, "cuda"), {path.resolve(): path.read_bytes()}, "sm_80", tmp_path
-    )
+    return compiled_module(Source(path, "cuda"), "sm_80")
 
 
 def survives(reader, content, path, count, text=False):

@@ -14,6 +14,7 @@ from perfassert.frontends.toolchain import includes
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.includes import closure
+from perfassert.frontends.toolchain.inputs import FileStates
 from perfassert.system.confined import FOLDER
 
 COMPILER = shutil.which("g++")
@@ -152,24 +153,26 @@ def test_a_link_that_leads_elsewhere_is_another_source(tmp_path):
         "old/x.h": "int a;\n", "new/x.h": "int b;\n", "last/at/x.h": "int c;\n",
         "k.cu": '#include <at/x.h>\n#include "old/x.h"\n#include "new/x.h"\n',
     })  # fmt: skip
-    digests = set()
+    meanings = set()
     for target in (None, "old", "new"):
         (tmp_path / "at").unlink(missing_ok=True)
         if target:
             (tmp_path / "at").symlink_to(target)
         whole = found(tmp_path / "k.cu", tmp_path / "last")
-        digests.add(whole.digest())
+        meanings.add(tuple(map(FileStates().get, whole.looked_up)))
         assert len(whole.files) == 4
-    assert len(digests) == 3
+    assert len(meanings) == 3
 
 
 def test_a_file_that_appears_earlier_in_the_search_order_is_another_source(tmp_path):
     write(tmp_path, {"late/x.h": "int a;\n", "k.cu": "#include <x.h>\n"})
     (tmp_path / "early").mkdir()
     folders = (tmp_path / "early", tmp_path / "late")
-    before = found(tmp_path / "k.cu", *folders).digest()
+    before = found(tmp_path / "k.cu", *folders).looked_up
+    assert str(tmp_path / "early/x.h") in before
+    absent = FileStates().get(str(tmp_path / "early/x.h"))
     write(tmp_path, {"early/x.h": "int a;\n"})
-    assert found(tmp_path / "k.cu", *folders).digest() != before
+    assert FileStates().get(str(tmp_path / "early/x.h")) != absent
 
 
 @pytest.mark.parametrize(
@@ -185,12 +188,14 @@ def test_what_exceeds_a_bound_is_said_and_not_remembered(tmp_path, monkeypatch, 
         write(tmp_path, {f"h{i}.h": f'#include "h{i + 1}.h"\n' + "// filler\n" * 10_000})
     write(tmp_path, {"k.cu": '#include "h0.h"\n'})
     source = Source(tmp_path / "k.cu", "cuda")
-    assert prepare(source, "sm_80").notes == ()
+    assert not prepare(source, "sm_80").closure.unknown
     monkeypatch.setattr(includes, bound, value)
     job = prepare(source, "sm_80")
-    assert job.key() is None
-    assert said in str(job.notes[0])
-    assert len(job.files.files) <= 11
+    assert said in job.closure.unknown
+    assert len(job.closure.files) <= 11
+    files = job.inputs()
+    files.finish(None)
+    assert said in files.why_unknown
     monkeypatch.setenv(FOLDER, str(tmp_path))
     with pytest.raises(KernelSourceError, match=f"{said}.*{FOLDER} is set"):
         prepare(source, "sm_80")
@@ -202,7 +207,7 @@ def test_what_has_no_end_is_not_read(tmp_path):
     write(tmp_path, {"k.cu": '#include "pipe.h"\n#include "/dev/zero"\n'})
     whole = found(tmp_path / "k.cu")
     assert set(whole.files.values()) == {b"", (tmp_path / "k.cu").read_bytes()}
-    assert not whole.complete
+    assert whole.unknown
 
 
 @pytest.mark.parametrize("text", ["__has_include(", "#include <", '#include "', "# ", "\\\n#"])

@@ -10,10 +10,10 @@ import pytest
 
 import perfassert as pa
 from perfassert.errors import KernelSourceError, ToolchainMissing
-from perfassert.frontends.toolchain import compilers, containers, modules, tools
+from perfassert.frontends.toolchain import containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import build, to_fixture
+from perfassert.frontends.toolchain.build import build, compiled_module, to_fixture
 from perfassert.frontends.toolchain.elf import Cubin
 
 LOOP = Path(__file__).parents[1] / "fixtures" / "loop.cubin"
@@ -53,8 +53,7 @@ def cubin(toolchain, tmp_path):
     """The content of a cubin for sm_80 with three kernels."""
     path = tmp_path / "kernels.cu"
     path.write_text(KERNELS)
-    files = {path.resolve(): path.read_bytes()}
-    return compilers.from_cuda(Source(path, "cuda"), files, "sm_80", tmp_path).cubin
+    return compiled_module(Source(path, "cuda"), "sm_80").cubin
 
 
 @pytest.mark.usefixtures("ptxas")

@@ -7,7 +7,8 @@ import zlib
 
 import pytest
 
-from perfassert.frontends.toolchain import cache, tools
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.toolchain import cache, inputs, tools
 from perfassert.frontends.toolchain.binary import Binary, Parameter, Source, from_dict, to_dict
 from perfassert.frontends.toolchain.build import prepare
 from perfassert.source import Assumption, SourceSpan
@@ -142,32 +143,176 @@ def test_a_second_build_runs_nothing(compiled, runs, own_cache, monkeypatch):
 
 INCLUDES = [
     '#include "n.h"', '/**/ #include "n.h"', '# /**/ include "n.h"', '#include/**/"n.h"',
-    "#include N",
-    '/*\n*/#include "n.h"', '\f#include "n.h"', '\r#include "n.h"\r', '%:include "n.h"',
-    '??=include "n.h"', '#inc\\\nlude "n.h"', '#inc\\ \nlude "n.h"', '\ufeff#include "n.h"',
-    '#include "sub/of.h"', '#if __has_include("n.h")', '#embed "n.h"', "#embed N",
+    '#define N "n.h"\n#include N',
+    '/*\n*/#include "n.h"', '\f#include "n.h"', '%:include "n.h"',
+    '#inc\\\nlude "n.h"', '#include "sub/of.h"',
 ]  # fmt: skip
+PROBES = [
+    '__has_include("n.h")', '__has_include/**/("n.h")', "HI(\"n.h\")", "PASTED(\"n.h\")",
+    '__has_include\\\n("n.h")', "__has_include(NAME)", '__has_include /* ( */ ( "n.h" )',
+]  # fmt: skip
+WORDS = """\
+#define HI __has_include
+#define JOIN(a, b) a##b
+#define PASTED JOIN(__has_, include)
+#define NAME "n.h"
+"""
+TEXTS = [f"{line}\n#ifndef VALUE\n#define VALUE 0\n#endif\n{KERNEL}" for line in INCLUDES] + [
+    f"{WORDS}#if {probe}\n#define VALUE 1\n#else\n#define VALUE 0\n#endif\n{KERNEL}"
+    for probe in PROBES
+]
+STATES = (None, "#define VALUE 1\n", "#define VALUE 2\n", None, "#define VALUE 1\n")
+"""What ``n.h`` holds, one after the other; None: there is none."""
 
 
-@pytest.mark.parametrize("line", INCLUDES)
+@pytest.fixture(params=["watched", "followed"])
+def mechanism(request, monkeypatch):
+    """Files as the kernel of the system reports them, and as the text of the source suggests."""
+    if request.param == "followed":
+        monkeypatch.setattr(inputs, "can_watch", lambda: False)
+    elif not inputs.can_watch():
+        pytest.skip("this system does not report files")
+    return request.param
+
+
+def write_state(header, content):
+    header.unlink(missing_ok=True)
+    if content is not None:
+        header.write_text(content)
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize("text", TEXTS)
+def test_code_is_that_of_the_present_files(tmp_path, compiled, mechanism, text):
+    """However a header is included or asked for."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "of.h").write_text('#if __has_include("../n.h")\n#include "../n.h"\n#endif')
+    codes: dict[object, str] = {}
+    for content in STATES:
+        write_state(tmp_path / "n.h", content)
+        if content is None and text.startswith(tuple(INCLUDES[:-1])):
+            with pytest.raises(KernelSourceError, match="n.h"):
+                compiled("k.cu", text)
+            continue
+        code = compiled("k.cu", text).digest
+        assert codes.setdefault(content, code) == code
+    probed = "__has_include" in text
+    assert len(set(codes.values())) == (2 if probed else len(codes))
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_states_that_were_seen_are_remembered(tmp_path, compiled, runs):
+    if not inputs.can_watch():
+        pytest.skip("this system does not report files")
+    text = TEXTS[-4]
+    for content in STATES[:3]:
+        write_state(tmp_path / "n.h", content)
+        compiled("k.cu", text)
+    count = len(runs)
+    for content in (*STATES, *STATES):
+        write_state(tmp_path / "n.h", content)
+        compiled("k.cu", text)
+    assert len(runs) == count
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_what_cannot_be_followed_is_compiled_again_and_said_once(
+    tmp_path, compiled, runs, monkeypatch, caplog
+):
+    monkeypatch.setattr(inputs, "can_watch", lambda: False)
+    monkeypatch.setattr(inputs, "_said", set())
+    for _ in range(3):
+        compiled("k.cu", TEXTS[-4])
+    assert runs.count("NVRTC") == 3
+    assert [r.message for r in caplog.records] == [
+        f"{tmp_path / 'k.cu'}: may ask for files by __has_include that it does not name literally: "
+        "its code is compiled again each time"
+    ]
+
+
+@pytest.mark.usefixtures("nvcc")
+def test_a_system_header_that_nvcc_reads_is_among_the_files(tmp_path, compiled, own_cache):
+    """nvcc lists neither what it looked for in vain nor headers of the system."""
+    if not inputs.can_watch() or tools.host_compiler() is None:
+        pytest.skip("needs a host compiler, and a system that reports files")
+    host = '#include <vector>\n#include "n.h"\nvoid host() { std::vector<int> v(3); }\n'
+    write_state(tmp_path / "n.h", "#define VALUE 1\n")
+    compiled("k.cu", host + KERNEL, "k")
+    records = [cache.load(e.stem, list) for e in own_cache.iterdir()]
+    files = {path for r in records if r and isinstance(r[0], dict) for path in r[0]}
+    assert any(path.endswith("/vector") for path in files)
+    assert str(tmp_path / "n.h") in files
+    assert not any(path.startswith(("/proc", "/dev")) for path in files)
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_a_file_that_changes_while_it_is_compiled(tmp_path, compiled, monkeypatch):
+    """The code is of one state of the files, or there is an error."""
+    header, text = tmp_path / "n.h", f'#include "n.h"\n{KERNEL}'
+    write_state(header, "#define VALUE 0\n")
+    real, edits = tools.run_process, [1]
+
+    def edited(*given, **more):
+        done = real(*given, **more)
+        if edits:
+            header.write_text(f"#define VALUE {edits.pop()}\n")
+        return done
+
+    monkeypatch.setattr(tools, "run_process", edited)
+    settled = compiled("k.cu", text).digest
+    assert not edits
+    assert settled == compiled("k.cu", text).digest
+    write_state(header, "#define VALUE 0\n")
+    assert settled != compiled("k.cu", text).digest
+    edits += [5, 4, 3, 2]
+    write_state(header, "#define VALUE 6\n")
+    with pytest.raises(KernelSourceError, match=r"n\.h was changed while .*k\.cu was compiled, 3"):
+        compiled("k.cu", text)
+
+
+def answer(source, content):
+    """What the cache has for a source, by its text alone; ``content`` where that is new."""
+    job = prepare(source, "sm_80")
+    found = job.inputs()
+
+    def make():
+        found.finish(None)
+        return content
+
+    return inputs.remember(job.key(), found, make, str, str)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [*INCLUDES, '\r#include "n.h"\r', '??=include "n.h"', '\ufeff#include "n.h"', '#embed "n.h"',
+     '#inc\\ \nlude "n.h"', "#embed N"],
+)  # fmt: skip
 def test_a_header_that_changes_is_another_source(tmp_path, line):
-    """However it is included: what it was before is never taken for what it is now."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "of.h").write_text('#include "../n.h"\n')
-    assert changed_key(tmp_path, f"{line}\n{KERNEL}", tmp_path / "n.h")
+    (tmp_path / "k.cu").write_text(f"{line}\n{KERNEL}")
+    check_states(Source(tmp_path / "k.cu", "cuda"), tmp_path / "n.h")
+
+
+def check_states(source, header):
+    for content in STATES:
+        write_state(header, content)
+        assert answer(source, str(content)) == str(content)
 
 
 @pytest.mark.parametrize(
     "option", ["-include=n.h", "--options-file=n.h", "-Xcompiler=-include,n.h", "-Xcompiler=@n.h"]
 )
 def test_a_file_of_an_option_that_changes(tmp_path, option):
-    assert changed_key(tmp_path, KERNEL, tmp_path / "n.h", option)
+    (tmp_path / "k.cu").write_text(KERNEL)
+    check_states(Source(tmp_path / "k.cu", "cuda", options=(option,)), tmp_path / "n.h")
 
 
 @pytest.mark.parametrize("flags", ["-include n.h", "-I inc", "-Xcompiler -Iinc", "n.h"])
 def test_a_file_of_the_environments_flags_that_changes(tmp_path, monkeypatch, flags):
     monkeypatch.setenv("NVCC_APPEND_FLAGS", flags)
-    assert changed_key(tmp_path, KERNEL, tmp_path / "n.h")
+    (tmp_path / "k.cu").write_text(KERNEL)
+    check_states(Source(tmp_path / "k.cu", "cuda"), tmp_path / "n.h")
 
 
 @pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
@@ -175,29 +320,19 @@ def test_a_header_of_the_environments_folders_that_changes(tmp_path, monkeypatch
     inc = tmp_path / "inc"
     inc.mkdir()
     (inc / "all.h").write_text('#include "n.h"\n')
+    (tmp_path / "k.cu").write_text(f"#include <all.h>\n{KERNEL}")
+    source = Source(tmp_path / "k.cu", "cuda")
     monkeypatch.setenv(variable, os.pathsep.join([str(tmp_path / "none"), str(inc)]))
-    assert changed_key(tmp_path, f"#include <all.h>\n{KERNEL}", inc / "n.h")
-    before = prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").key()
+    check_states(source, inc / "n.h")
+    before = prepare(source, "sm_80").key()
     monkeypatch.setenv(variable, str(tmp_path))
-    assert prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() != before
+    assert prepare(source, "sm_80").key() != before
 
 
 def test_words_about_includes_are_none(tmp_path):
     """What no directive is costs no compilation each time."""
     (tmp_path / "k.cu").write_text(f"// the #include order matters\n/* # include this */\n{KERNEL}")
-    assert prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() is not None
-
-
-def changed_key(folder, text, header, *options):
-    """Whether the cache's key is another once the header is, or there is none."""
-    (folder / "k.cu").write_bytes(text.encode())
-    source = Source(folder / "k.cu", "cuda", options=options)
-    keys = []
-    for content in (None, "#define VALUE 1\n", "#define VALUE 2\n"):
-        if content is not None:
-            header.write_text(content)
-        keys.append(prepare(source, "sm_80").key())
-    return keys == [None] * 3 or len(set(keys)) == 3
+    assert not prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").closure.unknown
 
 
 SEVERAL = """\

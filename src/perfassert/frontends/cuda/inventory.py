@@ -19,7 +19,7 @@ from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
 from perfassert.frontends.toolchain.binary import Parameter, Source
-from perfassert.frontends.toolchain.build import prepare
+from perfassert.frontends.toolchain.build import compiled_module, prepare
 from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.listing import called_functions, run_nvdisasm, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
@@ -163,7 +163,7 @@ def _source(
 
 def _stated_target(path: Path) -> str:
     """The target of a PTX file."""
-    text = prepare(Source(path, "ptx"), "sm_80").texts()[0]
+    text = prepare(Source(path, "ptx"), "sm_80").content.decode(errors="replace")
     match = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
     if match is None:
         raise KernelSourceError(f"{path} states no .target")
@@ -171,24 +171,23 @@ def _stated_target(path: Path) -> str:
 
 
 def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
-    made = modules.module(prepare(source, arch))
+    made = compiled_module(source, arch)
     return _of_module(made.cubin, made.arch, str(source.path))
 
 
 def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     """Remembered as a whole, so that what is known already is not taken apart again."""
-    content = prepare(Source(path, "cubin"), arch or "sm_80").files.files[path]
-    digest = hashlib.sha256(content).hexdigest()
+    job = prepare(Source(path, "cubin"), arch or "sm_80")
+    digest = hashlib.sha256(job.content).hexdigest()
     entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
-    infos = cache.remember(
-        entry, lambda: _container_kernels(path, content, arch), _read_infos, _to_json
-    )
+    infos = cache.remember(entry, lambda: _container_kernels(job, arch), _read_infos, _to_json)
     return _with_demangled_names(infos)
 
 
-def _container_kernels(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo, ...]:
+def _container_kernels(job: modules.CompileJob, arch: str | None) -> tuple[KernelInfo, ...]:
+    path = job.source.path
     result: list[KernelInfo] = []
-    with containers.open_members(path, content) as members:
+    with containers.open_members(path, job.content) as members:
         code = [m for m in members if not m.ptx]
         if arch is not None:
             best = best_code((m.arch for m in code), architecture(arch))
@@ -201,8 +200,8 @@ def _container_kernels(path: Path, content: bytes, arch: str | None) -> tuple[Ke
         for member in members:
             runs = arch is None or member.arch.ptx_runs_on(architecture(arch))
             if member.ptx and runs and not have.issuperset(member.kernels(str(path))):
-                job = modules.assembly(member, str(path), arch or str(member.arch))
-                made = modules.module(job)
+                assembly = modules.assembly(member, str(path), arch or str(member.arch))
+                made = modules.module(assembly)
                 new = _of_module(made.cubin, made.arch, f"{path}: {member.name}")
                 result += [info for info in new if info.mangled not in have]
                 have |= {info.mangled for info in new}

@@ -10,21 +10,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
-from perfassert.source import Assumption, SourceSpan
-from perfassert.system.confined import may_be_shown, read_bytes
+from perfassert.source import Assumption
+from perfassert.system.confined import confining, may_be_shown, read_bytes
 
 from . import (
-    cache,
     containers,
     layout,
     listing,
     modules,
     names,
-    options,
     signature,
     toolchains,
     tools,
@@ -34,10 +32,12 @@ from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
-from .includes import Closure, check_confined, closure
+from .inputs import FilesChanged, FileStates, Inputs, remember
 from .modules import CompileJob
 
+T = TypeVar("T")
 Layout = Sequence[tuple[int, int]]
+_ATTEMPTS = 3  # to compile files that somebody is editing
 _TURING = "sm_75"
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
@@ -53,35 +53,60 @@ def build(
     place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
     """
     _check_architecture(arch)
-    content = _read_source(source)
     if source.kind == "sass":
-        text = content.decode(errors="replace")
+        text = _read_source(source).decode(errors="replace")
         return from_fixture(text, source.kernel, arch, str(source.path))
-    job = _job(source, content, arch)
-    entry = job.key("kernel", repr(source.kernel))
-    if on_miss is not None and entry is not None and not cache.has(entry):
-        on_miss(source, arch)
-    return cache.remember(entry, lambda: _build(job), from_dict, to_dict)
+
+    def find_or_make(job: CompileJob) -> Binary:
+        inputs = job.inputs()
+
+        def make() -> Binary:
+            if on_miss is not None:
+                on_miss(source, arch)
+            return _build(job, inputs)
+
+        return remember(job.key("kernel", repr(source.kernel)), inputs, make, from_dict, to_dict)
+
+    return _of_one_state(source, arch, find_or_make)
 
 
-def image(source: Source, arch: str) -> bytes:
-    """The cubin that :func:`build` describes, for a driver to load."""
-    _check_architecture(arch)
-    return modules.module(_job(source, _read_source(source), arch)).cubin
+def _of_one_state(source: Source, arch: str, work: Callable[[CompileJob], T]) -> T:
+    """Return what ``work`` makes of a source whose files stay as they are meanwhile.
+
+    Raises :class:`KernelSourceError` where a file changes each time.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return work(prepare(source, arch))
+        except FilesChanged as change:
+            changed = change.path
+    raise KernelSourceError(
+        f"{changed} was changed while {source.path} was compiled, {_ATTEMPTS} times; run it again "
+        "once the file stays as it is"
+    )
+
+
+def compiled_module(source: Source, arch: str) -> CompiledModule:
+    """Compile a source, or recall it; the module that :func:`build` describes a kernel of."""
+    return _of_one_state(source, arch, modules.module)
 
 
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     """The binary with what debug information says about its constants without a value."""
     if source.kind != "cuda" or not (binary.unset or binary.valued):
         return binary
-    job = _job(source, _read_source(source), arch)
-    entry = job.key("variables", source.kernel or "")
-    known = cache.remember(
-        entry,
-        lambda: layout.variables(modules.debug_information(job, binary.mangled)),
-        _members_from_json,
-        lambda known: {name: [*map(asdict, members)] for name, members in known.items()},
-    )
+
+    def find_or_make(job: CompileJob) -> dict[str, tuple[Member, ...]]:
+        inputs = job.inputs()
+        return remember(
+            job.key("variables", source.kernel or ""),
+            inputs,
+            lambda: layout.variables(modules.debug_information(job, inputs, binary.mangled)),
+            _members_from_json,
+            lambda known: {name: [*map(asdict, members)] for name, members in known.items()},
+        )
+
+    known = _of_one_state(source, arch, find_or_make)
 
     def with_members(symbols: tuple[Unset, ...]) -> tuple[Unset, ...]:
         return tuple(replace(u, members=known.get(u.name, ())) for u in symbols)
@@ -94,30 +119,25 @@ def _members_from_json(data: Any) -> dict[str, tuple[Member, ...]]:
 
 
 def prepare(source: Source, arch: str) -> CompileJob:
-    """The source, read, with the files behind it."""
+    """Read a source, to be compiled for ``arch`` or the nearest that a tool is there for."""
     _check_architecture(arch)
-    return _job(source, _read_source(source), arch)
-
-
-def _job(source: Source, content: bytes, arch: str) -> CompileJob:
-    files = _source_closure(source, content)
-    notes: tuple[Assumption, ...] = ()
-    if files.left_out:
-        text = f"includes were followed no further {files.left_out}: nothing is remembered"
-        notes = (Assumption(text, SourceSpan(str(source.path))),)
+    states = FileStates(tools.versioned_folders(), tools.toolkit_folders())
+    job = CompileJob(source, _read_source(source), arch, states)
+    if confining() is not None:
+        _ = job.closure  # raises where an include leads out of the folder
     if not legacy(arch) or source.kind == "cubin":
-        return CompileJob(source, files, arch, notes)
+        return job
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
     makes = source.kind == "cuda" and toolchains.knows_legacy(nvrtc or nvcc)
     if (makes or tools.before("ptxas", 13)) and tools.before("nvdisasm", 13):
-        return CompileJob(source, files, arch, notes)
+        return job
     note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
-    return CompileJob(source, files, _TURING, (*notes, note))
+    return replace(job, arch=_TURING, notes=(note,))
 
 
-def _build(job: CompileJob) -> Binary:
-    source, files = job.source, job.files.files
-    made = modules.module(job)
+def _build(job: CompileJob, inputs: Inputs) -> Binary:
+    source, files = job.source, job.files(inputs)
+    made = modules.module(job, inputs)
     cubin = Cubin(made.cubin, str(source.path))
     kernel = made.kernel
     if kernel not in cubin.kernels():
@@ -126,47 +146,54 @@ def _build(job: CompileJob) -> Binary:
     binary = _describe(cubin, made, kernel, made.arch or cubin.arch)
     return replace(
         binary,
-        parameters=_parameters(job, cubin, kernel, _ptx_by_kernel(cubin, made.ptx)[kernel]),
+        parameters=_parameters(job, inputs, cubin, kernel, _ptx_by_kernel(cubin, made.ptx)[kernel]),
         files=_mentioned_files(binary.listing, files),
         assumptions=(*job.notes, *made.assumptions),
     ).with_digest()
 
 
 def _parameters(
-    job: CompileJob, cubin: Cubin, kernel: str, ptx: str | None
+    job: CompileJob, inputs: Inputs, cubin: Cubin, kernel: str, ptx: str | None
 ) -> tuple[Parameter, ...]:
-    sources = job.texts() if job.source.kind != "cubin" else []
+    sources = job.texts(inputs) if job.source.kind != "cubin" else []
     known = signature.parameters(kernel, cubin.parameters(kernel), sources, ptx)
     if job.source.kind == "cuda" and layout.wanting(known):
-        debug = layout.parameters(modules.debug_information(job, kernel), kernel)
+        debug = layout.parameters(modules.debug_information(job, inputs, kernel), kernel)
         known = layout.complete(known, debug)
     return known
 
 
 def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     """Of all kernels of a file, by mangled name: compiled or taken apart once, not disassembled."""
-    job = prepare(source, arch)
     if source.kind != "cubin":
-        made = modules.module(job)
-        return _all_parameters(job, made.cubin, made.ptx)
+        return _of_one_state(source, arch, _parameters_of_source)
+    job = prepare(source, arch)
     known: dict[str, tuple[Parameter, ...]] = {}
-    with containers.open_members(source.path, job.files.files[source.path]) as members:
+    with containers.open_members(source.path, job.content) as members:
         for member in members:
             if not member.ptx:
-                known = {**_all_parameters(job, member.path.read_bytes(), None), **known}
+                content = member.path.read_bytes()
+                known = {**_all_parameters(job, job.inputs(), content, None), **known}
             elif not known.keys() >= set(member.kernels(str(source.path))):
                 assembly = modules.assembly(member, str(source.path), str(member.arch))
-                made = modules.module(assembly)
-                known = {**_all_parameters(job, made.cubin, made.ptx), **known}
+                inputs = assembly.inputs()
+                made = modules.module(assembly, inputs)
+                known = {**_all_parameters(job, inputs, made.cubin, made.ptx), **known}
     return known
 
 
+def _parameters_of_source(job: CompileJob) -> dict[str, tuple[Parameter, ...]]:
+    inputs = job.inputs()
+    made = modules.module(job, inputs)
+    return _all_parameters(job, inputs, made.cubin, made.ptx)
+
+
 def _all_parameters(
-    job: CompileJob, content: bytes, ptx: str | None
+    job: CompileJob, inputs: Inputs, content: bytes, ptx: str | None
 ) -> dict[str, tuple[Parameter, ...]]:
     cubin = Cubin(content, str(job.source.path))
     texts = _ptx_by_kernel(cubin, ptx)
-    return {kernel: _parameters(job, cubin, kernel, text) for kernel, text in texts.items()}
+    return {kernel: _parameters(job, inputs, cubin, kernel, text) for kernel, text in texts.items()}
 
 
 def _ptx_by_kernel(cubin: Cubin, ptx: str | None) -> dict[str, str | None]:
@@ -270,16 +297,6 @@ def _read_source(source: Source) -> bytes:
     if source.kind != "cubin" and b"\0" in content:
         raise KernelSourceError(f"{source.path} is no text: it has a NUL byte")
     return content
-
-
-def _source_closure(source: Source, content: bytes) -> Closure:
-    if source.kind != "cuda":
-        return Closure({source.path: content}, True)
-    extra = [o.value or "" for o in options.parse(source) if o.name == "--pre-include"]
-    folders = options.search_dirs(source)
-    files = closure(source.path.resolve(), content, folders, extra, tools.header_folders())
-    check_confined(files, folders)
-    return replace(files, complete=files.complete and not options.reads_unseen(source))
 
 
 def _mentioned_files(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from perfassert.version import VERSION
 
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 10
+_FORMAT = 11
 _LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
 _SUFFIX = ".kernel"
@@ -51,11 +51,26 @@ def remember(
 ) -> T:
     """What the entry holds, as ``read`` reads it, else what ``make`` makes, as ``write`` writes it.
 
-    Threads that ask for an entry while one of them makes it wait for that one; where it fails, the
-    next one tries, so that everybody gets an error of their own. ``None`` is never remembered.
+    ``None`` is never remembered.
     """
     if entry is None:
         return make()
+
+    def load_or_make() -> T:
+        value = load(entry, read)
+        if value is None:
+            value = make()
+            store(entry, write(value))
+        return value
+
+    return exclusively(entry, load_or_make)
+
+
+def exclusively(entry: str, make: Callable[[], T]) -> T:
+    """Call ``make`` in one thread at a time; others that ask meanwhile get its result.
+
+    Where it fails, the next one tries, so that everybody gets an error of their own.
+    """
     while True:
         own: Future[T] = Future()
         making = _in_the_making.setdefault(entry, own)
@@ -64,10 +79,7 @@ def remember(
                 return cast(T, making.result())
             continue
         try:
-            value = load(entry, read)
-            if value is None:
-                value = make()
-                store(entry, write(value))
+            value = make()
         except BaseException as error:
             _in_the_making.pop(entry)
             own.set_exception(error)

@@ -28,6 +28,7 @@ from .architecture import (
 )
 from .binary import Source
 from .diagnostics import failure
+from .inputs import Inputs
 from .names import check_template_name, demangle, without_addresses, without_parameters
 from .nvcc import INSTANCE, Compilation, compile_with_nvcc
 from .signature import global_functions
@@ -83,6 +84,7 @@ class _NvrtcProgram:
     source: Source
     files: Mapping[Path, bytes]
     folder: Path
+    inputs: Inputs
 
     @property
     def content(self) -> bytes:
@@ -128,14 +130,14 @@ class _NvrtcProgram:
 
 
 def from_cuda(
-    source: Source, files: Mapping[Path, bytes], arch: str, folder: Path
+    source: Source, files: Mapping[Path, bytes], arch: str, folder: Path, inputs: Inputs
 ) -> CompiledModule:
     """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing, and where
     the text asks which of the two it is: production is built by nvcc.
 
     Where the options ask for PTX only, ptxas assembles it for ``arch`` as a driver would.
     """
-    program = _NvrtcProgram(source, files, folder)
+    program = _NvrtcProgram(source, files, folder, inputs)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
     goal, real = _goal(source, program.texts, architecture(arch))
     by_way = legacy(str(real)) and not toolchains.knows_legacy(nvrtc or nvcc)
@@ -164,11 +166,11 @@ def _has_host_compiler(source: Source) -> bool:
 
 
 def with_debug_information(
-    source: Source, files: Mapping[Path, bytes], arch: str, folder: Path
+    source: Source, files: Mapping[Path, bytes], arch: str, folder: Path, inputs: Inputs
 ) -> bytes:
     """The same without optimisation, for what the compiler then says about types; ``b""`` where
     no compiler takes it."""
-    program = _NvrtcProgram(source, files, folder)
+    program = _NvrtcProgram(source, files, folder, inputs)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
     made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.needs_nvcc else b""
     by_nvcc = program.needs_nvcc or any(map(_HOST_TEXT.search, program.texts))
@@ -315,6 +317,7 @@ def _ask(nvrtc: tools.Tool, program: _NvrtcProgram, words: Sequence[str]) -> dic
         folder=folder,
         reads=(*program.readable(), *_own_headers(nvrtc, program.source), *_beside(nvrtc)),
         stdin=json.dumps(request),
+        inputs=program.inputs,
     )
     try:
         response: dict[str, Any] = json.loads(run.stdout)
@@ -382,6 +385,7 @@ def _with_nvcc(
             host=options.for_host(source, system),
             appended=instance if wanted else "",
             reads=(*program.readable(), *system),
+            inputs=program.inputs,
         ),
         limit,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -27,35 +26,27 @@ MOST_FILES = 20_000
 MOST_BYTES = 256 << 20  # of all files
 MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
 _PROBE = re.compile(rb"__has_(?:include(?:_next)?|embed)\s*\(\s*([^)]{0,4096})")
+_ASKED = re.compile(rb"__has_(?:include|embed)")
+_PASTED = re.compile(rb"##|%:%:")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
+_CUT_OFF = "includes were followed no further"
 _LINE = 200  # bytes before a directive that are looked at: what follows more may be one
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """``files`` is path → content; ``complete`` is false where a directive names no file itself.
+    """``files`` is path → content; ``unknown`` says why the text does not name all that it reads.
 
     ``around``: the same of files that the environment's folders bring, which are nobody's source.
     A path is that of the folder, links and ``..`` resolved, and the name in it: a link to a file
-    stays one, because compilers look up what it includes where the link lies. ``aliases``: what
-    was looked up → such a path, where the two differ. ``left_out`` says what exceeded a bound.
+    stays one, because compilers look up what it includes where the link lies.
+    ``looked_up``: names of files that may be read, in every folder searched, found or not.
     """
 
     files: dict[Path, bytes]
-    complete: bool
+    unknown: str
     around: dict[Path, bytes] = field(default_factory=dict)
-    aliases: dict[str, Path] = field(default_factory=dict)
-    left_out: str = ""
-
-    def digest(self) -> str:
-        """Changes when a file does, and when one appears or goes in any folder searched."""
-        whole = hashlib.sha256()
-        for path, content in sorted({**self.around, **self.files}.items()):
-            whole.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
-            whole.update(content)
-        for name, path in sorted(self.aliases.items()):
-            whole.update(f"{name}\0{path}\0".encode("utf-8", "surrogateescape"))
-        return whole.hexdigest()
+    looked_up: tuple[str, ...] = ()
 
 
 def closure(
@@ -69,7 +60,7 @@ def closure(
 
     Conditions and comments are not looked at: a file too many only costs a compilation.
     ``extra`` are files included from the command line, ``around`` the environment's folders. Other
-    system headers are outside ``folders``; they change with the tools. Each file is read once.
+    system headers are outside ``folders``. Each file is read once.
     """
     search = _Search(path, content)
     searched, environment = tuple(map(str, folders)), tuple(map(str, around))
@@ -83,15 +74,15 @@ def closure(
             own = files if current in files else others
             if current not in directives:
                 directives[current], followed = _directives(own[current])
-                search.complete &= followed
+                search.unknown = search.unknown or followed
             parent = (str(current.parent),)
             for name in directives[current]:
                 search.reach(name, parent, own)
                 search.reach(name, searched, files)
                 search.reach(name, environment, others)
     except _Exceeded as exceeded:
-        return Closure(files, False, others, search.aliases, str(exceeded))
-    return Closure(files, search.complete, others, search.aliases)
+        search.unknown = f"{_CUT_OFF} {exceeded}"
+    return Closure(files, search.unknown, others, tuple(search.places))
 
 
 class _Exceeded(Exception):
@@ -104,12 +95,11 @@ class _Search:
     def __init__(self, path: Path, content: bytes) -> None:
         self.files = {path: content}
         self.around: dict[Path, bytes] = {}
-        self.aliases: dict[str, Path] = {}
         self.queue = [path]
-        self.complete = True
+        self.unknown = ""
+        self.places: dict[str, Path | None] = {}
         self._asked: set[tuple[str, tuple[str, ...], bool]] = set()
         self._bytes = len(content)
-        self._places: dict[str, Path | None] = {}
         self._real: dict[str, str] = {}
 
     def reach(self, name: str, folders: tuple[str, ...], files: dict[Path, bytes]) -> None:
@@ -131,9 +121,9 @@ class _Search:
     def _place(self, name: str) -> Path | None:
         """Where a file lies, however it is spelled: headers that include each other as
         ``"../d/b.h"`` would have ever longer names. ``None`` where there is none."""
-        if name in self._places:
-            return self._places[name]
-        if len(self._places) >= MOST_LOOKUPS:
+        if name in self.places:
+            return self.places[name]
+        if len(self.places) >= MOST_LOOKUPS:
             raise _Exceeded(f"after {MOST_LOOKUPS} lookups of names in folders")
         path = None
         folder, base = os.path.split(name)
@@ -141,9 +131,7 @@ class _Search:
             if folder not in self._real:
                 self._real[folder] = os.path.realpath(folder)
             path = Path(self._real[folder], base)
-            if str(path) != name:
-                self.aliases[name] = path
-        self._places[name] = path
+        self.places[name] = path
         return path
 
     def _read(self, path: Path) -> bytes | None:
@@ -153,7 +141,7 @@ class _Search:
         left = MOST_BYTES - self._bytes
         try:
             if not stat.S_ISREG(os.stat(path).st_mode):
-                self.complete = False
+                self.unknown = f"{path} is no regular file"
                 return b""
             with path.open("rb") as file:
                 content = file.read(left + 1)
@@ -173,11 +161,17 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _directives(content: bytes) -> tuple[list[str], bool]:
-    """What a text includes or asks for by name, and whether that is all."""
+def _directives(content: bytes) -> tuple[list[str], str]:
+    """Return what a text includes or asks for by name, and why that may not be all.
+
+    It is all where every directive and every ``__has_include`` names a file literally, and no
+    macro can make such a word: none has ``##``.
+    """
     names: list[str] = []
-    followed = not spelled_otherwise(content)
+    unknown = "has a trigraph" if spelled_otherwise(content) else ""
     for text in readings(content):
+        if _PASTED.search(text) or len(_PROBE.findall(text)) < len(_ASKED.findall(text)):
+            unknown = "may ask for files by __has_include that it does not name literally"
         includes = [
             (match[1], _begins_line(text, match.start())) for match in INCLUDE.finditer(text)
         ]
@@ -186,8 +180,8 @@ def _directives(content: bytes) -> tuple[list[str], bool]:
             if name is not None:
                 names.append((name[1] or name[2]).decode("utf-8", "surrogateescape"))
             elif counts:
-                followed = False
-    return names, followed
+                unknown = "includes a file that it does not name literally"
+    return names, unknown
 
 
 def _begins_line(text: bytes, at: int) -> bool:
@@ -203,8 +197,8 @@ def check_confined(files: Closure, folders: Sequence[Path]) -> None:
     includes; raises :class:`KernelSourceError`."""
     if confining() is None:
         return
-    if files.left_out:
-        raise KernelSourceError(f"#include: followed no further {files.left_out}; {FOLDER} is set")
+    if files.unknown.startswith(_CUT_OFF):
+        raise KernelSourceError(f"#include: {files.unknown}; {FOLDER} is set")
     inside = {path: content for path, content in files.files.items() if not outside(path)}
     real = {path.resolve() for path in inside}
     for path, content in inside.items():

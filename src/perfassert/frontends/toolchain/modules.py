@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,63 +19,103 @@ from .architecture import architecture
 from .binary import Source, read_assumptions
 from .compilers import CompiledModule, expression
 from .elf import Cubin
-from .includes import Closure
+from .includes import Closure, check_confined, closure
+from .inputs import FileStates, Inputs, digest, remember
 from .names import fits
 
 _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: includes are followed once, and only where it matters
 class CompileJob:
-    """A source with the files behind it, to be compiled for ``arch``; ``notes``: why for that."""
+    """A source to be compiled for ``arch``; ``notes``: why for that.
+
+    ``content`` is the source's own text or bytes; ``states`` are those of files, of one question.
+    """
 
     source: Source
-    files: Closure
+    content: bytes
     arch: str
+    states: FileStates = field(default_factory=FileStates)
     notes: tuple[Assumption, ...] = ()
 
-    def key(self, *more: str) -> str | None:
-        """Of all that a module depends on; ``None`` where that is not known."""
-        if not self.files.complete:
-            return None
+    @cached_property
+    def closure(self) -> Closure:
+        """The source and what its text includes, as far as that can be followed.
+
+        Raises :class:`KernelSourceError` for what leads out of the confined folder.
+        """
+        source = self.source
+        if source.kind != "cuda":
+            return Closure({source.path: self.content}, "")
+        extra = [o.value or "" for o in options.parse(source) if o.name == "--pre-include"]
+        folders = options.search_dirs(source)
+        files = closure(source.path.resolve(), self.content, folders, extra, tools.header_folders())
+        check_confined(files, folders)
+        return files
+
+    def files(self, inputs: Inputs) -> dict[Path, bytes]:
+        """Return the files of the closure, of which ``inputs`` then knows."""
+        read = {**self.closure.around, **self.closure.files}
+        for own in (self.source.path, self.source.path.resolve()):
+            read.pop(own, None)  # its content is part of the key
+        inputs.add({str(path): self.states.of(str(path), text) for path, text in read.items()})
+        return self.closure.files
+
+    def inputs(self) -> Inputs:
+        """Return an empty record of files for one result."""
+        return Inputs(self.states, self._suggested_states)
+
+    def _suggested_states(self) -> Mapping[str, str] | str:
+        if options.reads_unseen(self.source):
+            return f"{self.source.path}: an option reads files that are not looked for"
+        if self.closure.unknown:
+            return f"{self.source.path}: {self.closure.unknown}"
+        return {name: self.states.get(name) for name in self.closure.looked_up}
+
+    def key(self, *more: str) -> str:
+        """Of all that a module depends on, but files."""
         source = self.source
         asked = [source.kind, self.arch, source.arch or "", *source.options, *source.include_dirs]
         asked += [f"toolchain {source.toolchain}"] if source.toolchain else []
         defines = options.definitions(source.defines)
-        if source.kind == "cuda":
-            content = [str(source.path.resolve()), self.files.digest()]
-        else:  # wherever it lies
-            content = [hashlib.sha256(self.files.files[source.path]).hexdigest()]
+        content = [digest(self.content)]
+        if source.kind == "cuda":  # others count wherever they lie
+            content.append(str(source.path.resolve()))
         return cache.key(["module", *content, *asked, *defines, *tools.identity(), *more])
 
-    def texts(self) -> list[str]:
-        return [content.decode(errors="replace") for content in self.files.files.values()]
+    def of_file(self) -> CompileJob:
+        """Return the job for the file as it stands, whichever kernel is meant."""
+        return replace(self, source=replace(self.source, kernel=None))
+
+    def texts(self, inputs: Inputs) -> list[str]:
+        return [content.decode(errors="replace") for content in self.files(inputs).values()]
 
 
-def module(job: CompileJob) -> CompiledModule:
-    """The module that has the kernel meant.
+def module(job: CompileJob, inputs: Inputs | None = None) -> CompiledModule:
+    """The module that has the kernel meant; ``inputs`` gathers the files that it is made of.
 
     The file as it stands, if that instantiates the template that is asked for; else compiled with
     the instance.
     """
     if job.source.kind == "cubin":
         return _container_module(job)
-    wanted = job.source.kernel
-    texts = job.texts()
+    wanted, inputs = job.source.kernel, inputs or job.inputs()
+    texts = job.texts(inputs)
     if job.source.kind != "cuda" or expression(wanted, texts) is None:
-        return _module(replace(job, source=replace(job.source, kernel=None)))
+        return _module(job.of_file(), inputs)
     if wanted and any(map(_INSTANCES.search, texts)):
-        whole = _module(replace(job, source=replace(job.source, kernel=None)))
+        whole = _module(job.of_file(), inputs)
         kernels = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
         if len(kernels) == 1:
             return replace(whole, kernel=kernels[0])
-    return _module(job)
+    return _module(job, inputs)
 
 
 def _container_module(job: CompileJob) -> CompiledModule:
     """What a driver would load from a file that holds compiled code; PTX is assembled."""
     source, where = job.source, str(job.source.path)
-    with containers.open_members(source.path, job.files.files[source.path]) as members:
+    with containers.open_members(source.path, job.content) as members:
         if source.arch is not None:
             members = containers.of_architecture(members, source.arch, where)
         choice = containers.choose_code(members, source.kernel, architecture(job.arch), where)
@@ -92,10 +132,9 @@ def _container_module(job: CompileJob) -> CompiledModule:
 def assembly(
     member: containers.ContainerMember, where: str, arch: str, toolchain: str | None = None
 ) -> CompileJob:
-    """Of the PTX in a file that holds compiled code."""
-    path = Path(f"{where}: {member.name}")
-    source = Source(path, "ptx", toolchain=toolchain)
-    return CompileJob(source, Closure({path: member.text().encode()}, True), arch)
+    """Return the job for the PTX in a file that holds compiled code."""
+    source = Source(Path(f"{where}: {member.name}"), "ptx", toolchain=toolchain)
+    return CompileJob(source, member.text().encode(), arch)
 
 
 def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
@@ -114,45 +153,47 @@ def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
     return (Assumption(message, SourceSpan(where)),)
 
 
-def _module(job: CompileJob) -> CompiledModule:
-    entry = job.key(job.source.kernel or "")
-    return cache.remember(entry, lambda: compile_module(job), _read_module, _to_json)
+def _module(job: CompileJob, outer: Inputs) -> CompiledModule:
+    key, inputs = job.key(job.source.kernel or ""), job.inputs()
+    make = partial(compile_module, job, inputs)
+    return remember(key, inputs, make, _read_module, _to_json, outer)
 
 
-def debug_information(job: CompileJob, kernel: str = "") -> bytes:
+def debug_information(job: CompileJob, inputs: Inputs, kernel: str = "") -> bytes:
     """A cubin whose only use is what it says about types; ``b""`` where there is none.
 
     ``kernel`` (its mangled name) needs one of its own where the file does not have its instance.
     """
-    texts = job.texts()
-    whole = replace(job, source=replace(job.source, kernel=None))
+    texts = job.texts(inputs)
     if expression(job.source.kernel, texts) is None:
-        return _debug_cubin(whole)
+        return _debug_cubin(job.of_file(), inputs)
     if any(map(_INSTANCES.search, texts)):
-        made = _debug_cubin(whole)
+        made = _debug_cubin(job.of_file(), inputs)
         if made and kernel in Cubin(made, str(job.source.path)).kernels():
             return made
-    return _debug_cubin(job)
+    return _debug_cubin(job, inputs)
 
 
-def _debug_cubin(job: CompileJob) -> bytes:
-    entry = job.key("debug", job.source.kernel or "")
+def _debug_cubin(job: CompileJob, outer: Inputs) -> bytes:
+    key, inputs = job.key("debug", job.source.kernel or ""), job.inputs()
     try:
-        return cache.remember(
-            entry,
-            lambda: _compile_for_types(job),
+        return remember(
+            key,
+            inputs,
+            partial(_compile_for_types, job, inputs),
             base64.b64decode,
             lambda content: base64.b64encode(content).decode(),
+            outer,
         )
     except tools.TooSlow:  # the next time it may be quick enough
         return b""
 
 
-def _compile_for_types(job: CompileJob) -> bytes:
+def _compile_for_types(job: CompileJob, inputs: Inputs) -> bytes:
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         try:
             return compilers.with_debug_information(
-                job.source, job.files.files, job.arch, Path(folder)
+                job.source, job.files(inputs), job.arch, Path(folder), inputs
             )
         except tools.TooSlow:
             raise
@@ -160,14 +201,14 @@ def _compile_for_types(job: CompileJob) -> bytes:
             return b""
 
 
-def compile_module(job: CompileJob) -> CompiledModule:
+def compile_module(job: CompileJob, inputs: Inputs) -> CompiledModule:
     """By the tools, without looking at what is remembered."""
-    source, files = job.source, job.files.files
+    source = job.source
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         if source.kind == "ptx":
-            text = files[source.path].decode(errors="replace")
+            text = job.content.decode(errors="replace")
             return compilers.from_ptx(source, one_line_ends(text), job.arch, Path(folder))
-        return compilers.from_cuda(source, files, job.arch, Path(folder))
+        return compilers.from_cuda(source, job.files(inputs), job.arch, Path(folder), inputs)
 
 
 def one_line_ends(text: str) -> str:

@@ -18,13 +18,14 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError
 from perfassert.source import encode_file_name
 
 from . import tools
+from .inputs import Inputs
 from .options import HostArguments
 
 INSTANCE = "instantiate.cu"
@@ -50,7 +51,7 @@ class Compilation:
     ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in
     ``folder``, a private one. ``options`` are nvcc's own, ``host`` the preprocessor's, which may
     have any text. ``appended`` is code that stands behind the source. ``reads`` are the folders
-    that headers lie in.
+    that headers lie in, ``inputs`` sees the files that the commands open.
     """
 
     nvcc: tools.Tool
@@ -61,6 +62,7 @@ class Compilation:
     host: HostArguments
     appended: str = ""
     reads: tuple[str, ...] = ()
+    inputs: Inputs | None = None
 
 
 def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> tuple[bytes, str]:
@@ -118,9 +120,8 @@ def _commands(
         if _PLAIN.fullmatch(word) is None:
             raise KernelSourceError(f"option {word!r}: no option of nvcc's has such letters")
     (compilation.folder / _MAIN).touch()
-    run = _run_command(
-        compilation, "nvcc", [_plain_path(compilation), "--dryrun", *words], {}, limit
-    )
+    dry = replace(compilation, inputs=None)
+    run = _run_command(dry, "nvcc", [_plain_path(compilation), "--dryrun", *words], {}, limit)
     if run.status:
         return {}, [], run.log
     variables: dict[str, str] = {}
@@ -230,4 +231,5 @@ def _run_command(
         ),
         environment={**variables, "TMPDIR": "."},
         limit=limit,
+        inputs=compilation.inputs,
     )

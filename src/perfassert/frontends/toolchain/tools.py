@@ -18,9 +18,13 @@ from functools import lru_cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.system.processes import ProcessLimits, TimeLimitReached, run_process
+
+if TYPE_CHECKING:
+    from .inputs import Inputs
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
@@ -258,6 +262,7 @@ def run_tool(
     environment: Mapping[str, str] | None = None,
     limit: float | None = None,
     memory: int | None = None,
+    inputs: Inputs | None = None,
 ) -> ToolRun:
     """Run one tool, as :func:`perfassert.system.processes.run_process` does.
 
@@ -271,6 +276,7 @@ def run_tool(
         environment: variables of its own, besides those of ours that tools need.
         limit: seconds; :func:`time_limit` where none is given.
         memory: bytes of address space.
+        inputs: sees the files that it opens, looks for or starts.
 
     Raises:
         TooSlow: it did not finish in time.
@@ -280,6 +286,7 @@ def run_tool(
     seconds = time_limit() if limit is None else limit
     bounds = ProcessLimits(seconds, _MEMORY if memory is None else memory)
     LOG.debug("run %s: %s", name, command)
+    watch = inputs.watch(folder) if inputs is not None else None
     try:
         done = run_process(
             command,
@@ -289,6 +296,7 @@ def run_tool(
             reads=(*_installations(), *reads),
             script=script,
             stdin=stdin,
+            watch=watch,
         )
     except OSError as error:
         raise ToolchainMissing(f"{name} cannot be started: {error}") from error
@@ -297,6 +305,8 @@ def run_tool(
             f"{name} did not finish within {seconds:g} s and was ended; "
             "PERFASSERT_TOOL_TIMEOUT sets the limit"
         ) from None
+    if inputs is not None:
+        inputs.finish(watch)
     if -done.status in _WRITTEN_TOO_MUCH:
         raise KernelSourceError(
             f"{name} wrote more than {bounds.file_bytes >> 20} MB; it was ended"
@@ -306,8 +316,17 @@ def run_tool(
 
 def _installations() -> tuple[Path, ...]:
     """Folders of all tools and of their headers: one may be a script that starts another."""
-    kits = map(Path, _toolkits())
-    return (*_package("nvidia"), *_package("triton"), *_folders(), *kits)
+    return (*versioned_folders(), *toolkit_folders())
+
+
+def versioned_folders() -> tuple[Path, ...]:
+    """Folders of wheels, whose versions :func:`identity` has."""
+    return (*_package("nvidia"), *_package("triton"), *_folders())
+
+
+def toolkit_folders() -> tuple[Path, ...]:
+    """Folders of toolkits that were not installed from wheels."""
+    return tuple(map(Path, _toolkits()))
 
 
 def _environment(folder: str | Path | None) -> dict[str, str]:

@@ -1,0 +1,209 @@
+"""Files behind a compiled result: recorded while compilers run, compared before a result is reused.
+
+An entry of the cache is found in two steps. Its key (source, options, tools) leads to *records*:
+for each earlier compilation the state of every file that the compiler's process opened, looked for
+or started. The record whose states are those of now leads to the result. Example, for a source with
+``#if __has_include("fast.h")``::
+
+    key of k.cu  →  record 1: k.cu = 3fc1…, fast.h absent    → result 1
+                    record 2: k.cu = 3fc1…, fast.h = 9ab0…   → result 2
+
+Where the system does not report files (see :mod:`perfassert.system.watched_files`), the record has
+what :mod:`.includes` follows in the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perfassert.system.processes import SYSTEM_FOLDERS, python_folders
+from perfassert.system.watched_files import FileWatch, can_watch
+
+from . import cache
+
+T = TypeVar("T")
+LOG = logging.getLogger("perfassert.toolchain")
+ABSENT, SPECIAL = "absent", "special"
+_RECORDS = 16  # of one key, the latest last
+_DIGESTED = 4 << 20  # bytes: larger files are programs and libraries, known by size and time
+_VOLATILE = ("/proc", "/sys", "/dev", "/etc", "/run")
+"""Folders that hold no code; the cache of the dynamic linker, which any installation rewrites."""
+
+
+class FilesChanged(Exception):
+    """A file was changed while it was compiled, so that the result is of no one state."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class FileStates:
+    """States of files, each looked at once; ``fixed``: folders that the key's tools identify."""
+
+    def __init__(self, fixed: Iterable[Path] = (), by_time: Iterable[Path] = ()) -> None:
+        folders = [*map(str, fixed), *python_folders()]
+        self._fixed = tuple(f"{os.path.realpath(folder)}{os.sep}" for folder in folders)
+        self._by_time = tuple(f"{folder}{os.sep}" for folder in (*SYSTEM_FOLDERS, *by_time))
+        self._known: dict[str, str] = {}
+
+    def get(self, path: str) -> str:
+        """Return the state of a file, as it was when this object was first asked."""
+        if path not in self._known:
+            self._known[path] = self.look(path)
+        return self._known[path]
+
+    def look(self, path: str) -> str:
+        """Return the state of a file now: a digest, size and time, or a word for what is none."""
+        try:
+            info = os.stat(path)
+            if stat.S_ISDIR(info.st_mode):
+                return "folder"
+            if not stat.S_ISREG(info.st_mode):
+                return SPECIAL
+            if info.st_size > _DIGESTED or path.startswith(self._by_time):
+                return f"{info.st_size} {info.st_mtime_ns}"
+            with open(path, "rb") as file:
+                return digest(file.read())
+        except (OSError, ValueError):
+            return ABSENT
+
+    def of(self, path: str, content: bytes) -> str:
+        """Return the state of a file that was read just now."""
+        if len(content) > _DIGESTED or path.startswith(self._by_time):
+            return self.look(path)
+        return digest(content)
+
+    def counts(self, path: str) -> bool:
+        """Return False for a file that cannot change a result, or only with the key."""
+        return not path.startswith((*_VOLATILE, *self._fixed)) and (
+            not os.path.realpath(path).startswith(self._fixed)
+        )
+
+
+def digest(content: bytes) -> str:
+    """Return the state of a file with this content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+class Inputs:
+    """The files behind one result, gathered while it is made.
+
+    ``why_unknown`` says why they are not all known; such a result is not remembered.
+    """
+
+    def __init__(self, states: FileStates, fallback: Callable[[], Mapping[str, str] | str]) -> None:
+        self._states = states
+        self._fallback = fallback
+        """States that the text of the source suggests, or why it does not say."""
+        self._private: tuple[str, ...] = ()
+        self.files: dict[str, str] = {}
+        self.why_unknown = ""
+
+    def add(self, files: Mapping[str, str]) -> None:
+        """Add files in the states that a part of the result was made from."""
+        for path, state in files.items():
+            if self._states.counts(path) and self.files.setdefault(path, state) != state:
+                raise FilesChanged(path)
+
+    def watch(self, folder: str | Path | None) -> FileWatch | None:
+        """Return a watch for one tool, which works in a private folder."""
+        if folder is not None:
+            self._private = (*self._private, os.path.realpath(folder), str(folder))
+        return FileWatch(self._see) if can_watch() else None
+
+    def finish(self, watch: FileWatch | None) -> None:
+        """Take the tool's end into account."""
+        if watch is not None and watch.complete:
+            return
+        suggested = self._fallback()
+        if isinstance(suggested, str):
+            self.why_unknown = suggested
+        else:
+            self.add(suggested)
+
+    def check(self) -> None:
+        """Raise :class:`FilesChanged` if a file is no longer what was compiled."""
+        for path, state in self.files.items():
+            if self._states.look(path) != state:
+                raise FilesChanged(path)
+
+    def _see(self, path: str) -> None:
+        known = path in self.files or path.startswith(self._private)
+        if not known and self._states.counts(path):
+            state = self._states.look(path)
+            self.files[path] = state
+            if state == SPECIAL:
+                self.why_unknown = f"{path} is no regular file"
+
+
+def remember(
+    key: str,
+    inputs: Inputs,
+    make: Callable[[], T],
+    read: Callable[[Any], T],
+    write: Callable[[T], object],
+    outer: Inputs | None = None,
+) -> T:
+    """Return the result that the cache has for the present files, else make and store it.
+
+    Args:
+        key: of all that the result depends on but files; see :func:`.cache.key`.
+        inputs: empty; gathers the files while ``make`` runs.
+        make: makes the result and lets ``inputs`` see the files.
+        read: makes a result of what ``write`` has made of one.
+        outer: inputs of the result that this one is a part of.
+
+    Raises:
+        FilesChanged: a file was changed meanwhile.
+    """
+
+    def find_or_make() -> T:
+        records: list[dict[str, str]] = cache.load(key, _records) or []
+        for files in reversed(records):
+            if all(inputs._states.get(path) == state for path, state in files.items()):
+                value = cache.load(_entry(key, files), read)
+                if value is not None:
+                    inputs.files = files
+                    return value
+        value = make()
+        inputs.check()
+        if inputs.why_unknown:
+            _say_once(inputs.why_unknown)
+        else:
+            cache.store(_entry(key, inputs.files), write(value))
+            others = [files for files in records if files != inputs.files]
+            cache.store(key, [*others[1 - _RECORDS :], inputs.files])
+        return value
+
+    value, files, unknown = cache.exclusively(
+        key, lambda: (find_or_make(), inputs.files, inputs.why_unknown)
+    )
+    if outer is not None:
+        outer.add(files)
+        outer.why_unknown = outer.why_unknown or unknown
+    return value
+
+
+def _entry(key: str, files: Mapping[str, str]) -> str:
+    return cache.key([key, json.dumps(sorted(files.items()))])
+
+
+def _records(data: Any) -> list[dict[str, str]]:
+    return [{str(path): str(state) for path, state in files.items()} for files in data]
+
+
+_said: set[str] = set()
+
+
+def _say_once(why: str) -> None:
+    if why not in _said:
+        _said.add(why)
+        LOG.warning("%s: its code is compiled again each time", why)
