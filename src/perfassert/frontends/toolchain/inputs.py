@@ -20,6 +20,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,10 +50,14 @@ class FileStates:
     """States of files, each looked at once; ``fixed``: folders that the key's tools identify."""
 
     def __init__(self, fixed: Iterable[Path] = (), by_time: Iterable[Path] = ()) -> None:
-        folders = [*map(str, fixed), *python_folders()]
-        self._fixed = tuple(f"{os.path.realpath(folder)}{os.sep}" for folder in folders)
+        self._identified = tuple(fixed)
         self._by_time = tuple(f"{folder}{os.sep}" for folder in (*SYSTEM_FOLDERS, *by_time))
         self._known: dict[str, str] = {}
+
+    @cached_property
+    def _fixed(self) -> tuple[str, ...]:
+        folders = (*map(str, self._identified), *python_folders())
+        return tuple(f"{os.path.realpath(folder)}{os.sep}" for folder in folders)
 
     def get(self, path: str) -> str:
         """Return the state of a file, as it was when this object was first asked."""

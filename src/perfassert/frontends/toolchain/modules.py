@@ -57,9 +57,13 @@ class CompileJob:
     def files(self, inputs: Inputs) -> dict[Path, bytes]:
         """Return the files of the closure, of which ``inputs`` then knows."""
         read = {**self.closure.around, **self.closure.files}
-        for own in (self.source.path, self.source.path.resolve()):
-            read.pop(own, None)  # its content is part of the key
-        inputs.add({str(path): self.states.of(str(path), text) for path, text in read.items()})
+        inputs.add(
+            {
+                str(path): self.states.of(str(path), content)
+                for path, content in read.items()
+                if content is not self.content  # which is part of the key
+            }
+        )
         return self.closure.files
 
     def inputs(self) -> Inputs:
