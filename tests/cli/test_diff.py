@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,36 @@ def test_built_revisions(repository, capfd):
     out, err = capfd.readouterr()
     assert json.loads(out)["counts"] == {"same": 1}
     assert err.splitlines().count("built") == 2
+
+
+FORGE = """
+import hashlib, json, os, pathlib, sys, zlib
+print(os.environ["PERFASSERT_CACHE_DIR"])
+for path in pathlib.Path(sys.argv[1]).iterdir():
+    content = json.loads(zlib.decompress(path.read_bytes()[32:]))
+    text = json.dumps(content).replace('registers": ', 'registers": 1')
+    forged = zlib.compress(text.encode(), 1)
+    kept = path.stat()
+    path.write_bytes(hashlib.sha256(path.stem.encode() + forged).digest() + forged)
+    os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+"""
+
+
+def test_a_build_decides_nothing_by_the_cache(repository, tmp_path, capfd, monkeypatch):
+    """Neither by the cache of predictions, which it may be able to write, nor by its own."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(cache))
+    chosen = ["--objects", "spilled.cu", "--arch", "sm_80", "--json"]
+    compare = ["diff", "HEAD~1", "HEAD", "--build", "true", *chosen]
+    assert main(compare) == 1
+    honest = json.loads(capfd.readouterr().out)
+    (tmp_path / "forge.py").write_text(FORGE)
+    forge = f"{sys.executable} {tmp_path / 'forge.py'} {cache}"
+    assert main(["diff", "HEAD~1", "HEAD", "--build", forge, *chosen]) == 1
+    out, err = capfd.readouterr()
+    assert json.loads(out) == honest
+    assert str(cache) not in [line for line in err.splitlines() if line.startswith("/")]
+    assert main(compare) == 1  # what the build has left there is the user's to remove
 
 
 def test_a_head_that_cannot_be_built(repository, capfd):

@@ -351,12 +351,7 @@ def test_the_jobs_for_gitlab(origin, tmp_path):
     (note,) = runner.told()
     assert note["body"].startswith("<!-- perfassert: perf -->\n## ")
 
-    (work / ".perfassert-cache").mkdir()
-    (work / ".perfassert-cache" / "forged.kernel").write_text("")
-    git(work, "add", "-f", ".perfassert-cache")
-    done = run(job["script"], work)
-    assert done.returncode == 2
-    assert "the repository brings a cache of its own" in done.stdout
+    assert job["cache"] == note_job["cache"] == []
 
 
 def test_the_hook_reads_perf_files(tmp_path):

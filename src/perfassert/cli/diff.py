@@ -104,6 +104,10 @@ def _diff(options: argparse.Namespace) -> int:
     reading = Reading(tuple(options.objects), arch, compilation_of(options))
     pair = _toolchain_pair(options)
     with ExitStack() as stack:
+        if options.build is not None:
+            from perfassert.frontends.toolchain.cache import sealed
+
+            stack.enter_context(sealed())  # a build that writes there decides no prediction
         sides = (
             _compiled_sides(options, pair, reading, stack)
             if pair

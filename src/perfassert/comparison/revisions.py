@@ -93,14 +93,20 @@ def _folder(of: str) -> Iterator[Path]:
 
 
 def build(command: str, checkout: Checkout, name: str) -> str:
-    """Run the user's command by the shell; why it failed, or nothing. Its output is shown."""
+    """Run the user's command by the shell; why it failed, or nothing. Its output is shown.
+
+    Where it runs perfassert, that has a cache of its own: the command builds code of strangers.
+    """
     print(f"perfassert: building {name}: {command}", file=sys.stderr, flush=True)
     folder = checkout.folder
     if not folder.is_dir():
         return f"{name} has no folder {folder.relative_to(checkout.root)}"
-    done = subprocess.run(
-        command, shell=True, cwd=folder, env=_environment(), stdout=sys.stderr.fileno(), check=False
-    )
+    with TemporaryDirectory(prefix="perfassert-cache-") as cache:
+        environment = {**_environment(), "PERFASSERT_CACHE_DIR": cache}
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=environment, stdout=sys.stderr.fileno(),
+            check=False,
+        )  # fmt: skip
     return f"the build of {name} failed with code {done.returncode}" if done.returncode else ""
 
 

@@ -107,6 +107,25 @@ def test_small_entries_are_bounded_although_the_folder_is_seldom_looked_through(
     assert 60 < len(looks) < 250
 
 
+def test_a_sealed_cache_has_what_was_there_and_what_is_written_here(own_cache):
+    keep("a")
+    keep("b")
+    with cache.sealed():
+        for path in own_cache.iterdir():
+            if path.stem == "b":  # by another process, with the times that it had
+                content, times = path.read_bytes(), path.stat()
+                path.write_bytes(content)
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        (own_cache / "x.kernel").write_bytes(b"")
+        keep("c")
+        for _ in range(2):
+            assert [cache.load(name, from_dict) is None for name in "abc"] == [False, True, False]
+        os.replace(own_cache / "b.kernel", own_cache / "a.kernel")
+        assert cache.load("a", from_dict) is None
+    keep("a")
+    assert cache.load("a", from_dict) == binary()
+
+
 def test_a_folder_that_cannot_be_written_is_no_cache(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "file" / "below"))

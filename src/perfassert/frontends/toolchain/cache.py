@@ -19,7 +19,7 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -101,7 +101,11 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
     """
     path = folder() / (entry + _SUFFIX)
     try:
-        value = read(json.loads(zlib.decompress(_verify(entry, path.read_bytes()))))
+        with path.open("rb") as file:
+            if _seal is not None and not _seal.trusts(path.name, os.fstat(file.fileno())):
+                return None
+            content = file.read()
+        value = read(json.loads(zlib.decompress(_verify(entry, content))))
     except OSError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
@@ -110,6 +114,8 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
+        if _seal is not None:
+            _seal.trust(path.name, os.stat(path))
     return value
 
 
@@ -125,6 +131,8 @@ def store(entry: str, data: object) -> None:
         with open(handle, "wb") as file:
             file.write(content)
         os.replace(aside, home / (entry + _SUFFIX))
+        if _seal is not None:
+            _seal.trust(entry + _SUFFIX, os.stat(home / (entry + _SUFFIX)))
     except OSError:
         if aside is not None:
             with contextlib.suppress(OSError):
@@ -146,6 +154,41 @@ def _verify(entry: str, stored: bytes) -> bytes:
     if checksum != _checksum(entry, content):
         raise ValueError("the entry is not what was written")
     return content
+
+
+class _Seal:
+    """Entries by name as they were before a stranger's build ran, or as this process wrote them.
+
+    An entry that somebody has written since has another inode or another time of change, which only
+    the system sets.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, int]] = {}
+        with contextlib.suppress(OSError), os.scandir(folder()) as items:
+            for item in items:
+                with contextlib.suppress(OSError):
+                    self.trust(item.name, item.stat(follow_symlinks=False))
+
+    def trust(self, name: str, info: os.stat_result) -> None:
+        self._known[name] = (info.st_ino, info.st_ctime_ns)
+
+    def trusts(self, name: str, info: os.stat_result) -> bool:
+        return self._known.get(name) == (info.st_ino, info.st_ctime_ns)
+
+
+_seal: _Seal | None = None
+
+
+@contextlib.contextmanager
+def sealed() -> Iterator[None]:
+    """Within the block, read only entries that are there now or that this process writes."""
+    global _seal
+    before, _seal = _seal, _Seal()
+    try:
+        yield
+    finally:
+        _seal = before
 
 
 def folder() -> Path:
