@@ -128,10 +128,17 @@ def can_watch() -> bool:
     return bool(_path_arguments())
 
 
+def _continues_calls(release: str) -> bool:
+    """Return True for a kernel that lets a reported call continue: Linux 5.5 and later."""
+    major, _, rest = release.partition(".")
+    minor = rest.partition(".")[0]
+    return major.isdigit() and minor.isdigit() and (int(major), int(minor)) >= (5, 5)
+
+
 @lru_cache(maxsize=1)
 def _path_arguments() -> dict[int, tuple[int | None, int]]:
     """Return the launcher's table of system calls for this machine; empty elsewhere."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not _continues_calls(os.uname().release):
         return {}
     from perfassert.system.sandbox import PATH_ARGUMENTS
 
