@@ -23,6 +23,7 @@ from perfassert.engines.advisor.code import Code
 from perfassert.frontends.toolchain import tools
 from perfassert.predictor.diagnose import advisor_case, latency_bounds
 from perfassert.predictor.model import bind_launch, make_model
+from perfassert.predictor.session import DEFAULT
 
 DEVICE = pa.device("a100")
 LAUNCH = pa.Launch(4096, 256, args={"n": 1 << 20})
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def report(name: str, kernel: pa.Kernel) -> None:
-    model = make_model(bind_launch(kernel, LAUNCH, DEVICE), LAUNCH, DEVICE)
+    model = make_model(bind_launch(DEFAULT.ask(kernel, LAUNCH, DEVICE)), LAUNCH, DEVICE)
     program = model.bound_launch.kernel.program
     case = advisor_case(pa.predict(kernel, LAUNCH, DEVICE), pa.predict)
     assert program is not None

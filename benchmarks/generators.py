@@ -23,7 +23,8 @@ from typing import Any
 
 import perfassert as pa
 from perfassert.kernel.description import CompiledKernel
-from perfassert.predictor.executed import bind_kernel
+from perfassert.predictor.executed import bind_question
+from perfassert.predictor.session import DEFAULT
 from perfassert.report.tables import table
 
 ROOT = Path(__file__).parents[1]
@@ -248,7 +249,7 @@ def measure(name: str) -> Iterator[tuple[str, ...]]:
 def count_accesses(kernel: CompiledKernel, launch: pa.Launch) -> tuple[int, int, int]:
     """Accesses to memory by where their address is from: closed form, execution, guess."""
     device = pa.device(DEVICE)
-    described, _ = bind_kernel(kernel, launch, device)
+    described, _ = bind_question(DEFAULT.ask(kernel, launch, device))
     accesses = [a for a in described.bound if a.space in ("global", "shared")]
     guessed = sum(bool(a.rests_on) for a in accesses)
     executed = sum(a.touched is not None for a in accesses)

@@ -7,10 +7,10 @@ from threading import Barrier, Thread
 import pytest
 
 import perfassert as pa
-from perfassert.predictor.predict import _predict_cached
+from perfassert.predictor.session import Session
 from perfassert.system.collection import without_collections
 
-predict_cached = _predict_cached.__wrapped__.__code__
+answer = Session.answer.__code__
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def test_a_prediction_is_made_without_collections():
 
     def note(phase, _):
         frame = sys._getframe()
-        while frame is not None and frame.f_code is not predict_cached:
+        while frame is not None and frame.f_code is not answer:
             frame = frame.f_back
         if frame is not None and phase == "start":
             started.append(phase)

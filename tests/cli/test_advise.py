@@ -10,6 +10,7 @@ import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.kernel.samples import STALLS
 from perfassert.predictor.model import bind_launch, make_model
+from perfassert.predictor.session import DEFAULT
 
 SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
@@ -26,7 +27,7 @@ def program():
     launch = pa.Launch(216, 64, args={"n": N})
     kernel, device = pa.from_cuda(SOURCE, kernel="rolled"), pa.device("a100")
     try:
-        model = make_model(bind_launch(kernel, launch, device), launch, device)
+        model = make_model(bind_launch(DEFAULT.ask(kernel, launch, device)), launch, device)
         return model.bound_launch.kernel.program
     except pa.ToolchainMissing as missing:
         pytest.skip(str(missing))

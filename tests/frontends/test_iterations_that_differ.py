@@ -10,6 +10,7 @@ from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.iterations import MOST_GROUPS, groups
 from perfassert.frontends.graph.launch_graph import _Walk
 from perfassert.predictor.model import bind_launch
+from perfassert.predictor.session import DEFAULT
 
 pytest.importorskip("nvidia.cu13")
 
@@ -100,7 +101,7 @@ def test_groups_are_runs_or_all_that_decide_the_same():
 def test_executed_blocks_that_say_otherwise_are_a_disagreement(tmp_path):
     (file := tmp_path / "kernel.cu").write_text(BY_DATA)
     launch = pa.Launch(1, 64, args={"n": 40, "x": np.ones(40 * 64, np.int32)})
-    kernel = bind_launch(pa.from_cuda(file), launch, pa.device("a100")).kernel
+    kernel = bind_launch(DEFAULT.ask(pa.from_cuda(file), launch, pa.device("a100"))).kernel
     assert contradiction(kernel.graph, kernel.work, 2, 1.0, 0.0) == ""
     counts = {address: tuple(2 * n for n in count) for address, count in kernel.work.counts.items()}
     more = replace(kernel.work, counts=counts)
@@ -151,7 +152,9 @@ extern "C" __global__ void triangle(float* out, int n) {
 def graph(folder, code, n):
     (file := folder / "kernel.cu").write_text(code)
     device = pa.device("a100")
-    made = bind_launch(pa.from_cuda(file), pa.Launch(1, 256, args={"n": n}), device).kernel.graph
+    made = bind_launch(
+        DEFAULT.ask(pa.from_cuda(file), pa.Launch(1, 256, args={"n": n}), device)
+    ).kernel.graph
     return made.nodes, made.loops, made.body, made.channels
 
 

@@ -76,13 +76,21 @@ def test_what_is_no_generator_is_refused(fill, said):
         made(fill, names={"n": 8, "m": 0})
 
 
-def test_data_gives_shape_and_type_and_is_not_shared():
+def test_data_gives_shape_and_type_and_is_what_the_array_holds_now():
     array = np.arange(6, dtype=np.int64).reshape(2, 3)
-    buffer = pa.Buffer(data=array)
-    array[:] = 0
+    buffer, digests = pa.Buffer(data=array), set()
     assert (buffer.shape, buffer.dtype) == ((2, 3), "int64")
-    assert (contents(buffer) == np.arange(6)).all()
-    assert buffer == pa.Buffer(data=np.arange(6).reshape(2, 3))
+    kept = buffer.freeze(lambda key, data: data.copy())
+    for number in range(3):
+        array[:] = number
+        assert (contents(buffer) == number).all()
+        digests.add(buffer.digest)
+    assert len(digests) == 3
+    assert (contents(kept) == np.arange(6)).all()
+    with pytest.raises(ValueError, match="read-only"):
+        buffer.data[0] = 1
+    array[:] = np.arange(6).reshape(2, 3)
+    assert buffer == kept == pa.Buffer(data=np.arange(6).reshape(2, 3))
     assert buffer != pa.Buffer(data=np.zeros((2, 3), np.int64))
     assert contents(pa.Buffer((4,))) is None
 

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 from perfassert.predictor.model import bind_launch, make_model
+from perfassert.predictor.session import DEFAULT
 
 FIXTURES = Path(__file__).parents[1] / "frontends" / "fixtures" / "nsight"
 GENERATIONS = ("samples.csv", "cycles.csv")
@@ -12,7 +13,7 @@ BASE = 0x7F2B3F260000
 
 def program_of(kernel, launch, device):
     """The disassembled instructions that samples are joined to."""
-    model = make_model(bind_launch(kernel, launch, device), launch, device)
+    model = make_model(bind_launch(DEFAULT.ask(kernel, launch, device)), launch, device)
     return model.bound_launch.kernel.program
 
 

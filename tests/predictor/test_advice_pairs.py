@@ -6,8 +6,8 @@ from advice_pairs import PAIRS, TILES, N, predicted
 
 import perfassert as pa
 from perfassert.kernel.graph import ItemKind
+from perfassert.predictor.model import model_of
 from perfassert.predictor.scheduling import remove
-from perfassert.predictor.time import launch_model
 
 
 def made(make):
@@ -67,7 +67,7 @@ def test_without_an_instruction_stall_counts_stay_what_they_are_for():
     """What it waited for need not be waited for any more; nothing else is issued earlier, and
     nothing later."""
     p = made(lambda: predicted("diffuse_double", TILES))
-    model = launch_model(*p.origin)
+    model = model_of(p)
     kernel, graph = model.bound_launch.kernel, model.graph
     widening = [n for n in graph.nodes if n.operation == "convert_wide"]
     assert len(widening) > 4

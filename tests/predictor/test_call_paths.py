@@ -5,6 +5,7 @@ import pytest
 import perfassert as pa
 from perfassert.engines.advisor.code import Code
 from perfassert.predictor.model import bind_launch
+from perfassert.predictor.session import DEFAULT
 
 SOURCE = """\
 __device__ __forceinline__ float load(const float* p, int at) {
@@ -30,7 +31,7 @@ def test_from_the_kernel_to_what_waits(tmp_path):
     arguments = {"out": pa.Buffer(1 << 16), "in": pa.Buffer(4096), "n": 64}
     kernel, launch = pa.from_cuda(path, kernel="kernel"), pa.Launch(64, 256, arguments)
     try:
-        bound = bind_launch(kernel, launch, pa.device("a100")).kernel
+        bound = bind_launch(DEFAULT.ask(kernel, launch, pa.device("a100"))).kernel
     except pa.ToolchainMissing as missing:
         pytest.skip(str(missing))
     loads = {

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.names import LoopCounter
@@ -29,7 +29,7 @@ LAUNCH = pa.Launch.cover(100_000, 128, ARGS)
 
 
 @dataclass(frozen=True, eq=False)
-class Tampered(CompiledCode):
+class Tampered(BuiltCode):
     """Its description is wrong in a way that nothing but an execution can tell."""
 
     change: object = None
@@ -64,7 +64,8 @@ def kernel(tmp_path, change=None, name=""):
     made = pa.from_cuda(path)
     if change is None:
         return made
-    code = Tampered(made.compiled.source, made.compiled.hints, change=change)
+    built = made.compiled.build("sm_80")
+    code = Tampered(built.built, built.hints, change=change)
     return CompiledKernel(name=made.name, compiled=code)
 
 
@@ -112,12 +113,14 @@ def test_what_is_right_is_not_reported(tmp_path, gpu):
     assert found.confidence != "guessed"
 
 
-def test_a_program_is_checked_once(tmp_path):
+def test_each_launch_is_checked_once(tmp_path):
+    """What a launch's blocks contradict decides for that launch and no other."""
     right = kernel(tmp_path, name="once")
     with mock.patch.object(checked, "execute", wraps=checked.execute) as execute:
-        for block in (64, 128, 256):
-            pa.predict(right, pa.Launch.cover(100_000, block, ARGS), "a100")
-    assert execute.call_count == 1
+        for _ in range(2):
+            for block in (256, 128, 64):
+                pa.predict(right, pa.Launch.cover(100_000, block, ARGS), "a100")
+    assert [call.args[1].block[0] for call in execute.call_args_list] == [256, 128, 64]
     (_, launch, _, blocks, limits), _ = execute.call_args
     assert launch.block == (64, 1, 1)
     assert blocks[0] == 0

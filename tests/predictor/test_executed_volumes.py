@@ -15,6 +15,7 @@ from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.access import Direction
 from perfassert.predictor.model import bind_launch
+from perfassert.predictor.session import DEFAULT
 
 KERNELS = Path(__file__).with_name("data_dependent.cu")
 BLOCK = 128
@@ -256,7 +257,7 @@ def predicted():
             case = CASES[name]()
             kernel = pa.from_cuda(KERNELS, kernel=case.kernel)
             launch = pa.Launch(case.grid, case.block, args=case.args)
-            known[name] = case, launch, bind_launch(kernel, launch, device("2080ti"))
+            known[name] = case, launch, bind_launch(DEFAULT.ask(kernel, launch, device("2080ti")))
         return known[name]
 
     return made

@@ -5,7 +5,7 @@ import pytest
 import perfassert as pa
 from perfassert.engines.pipeline.bounds import bounds
 from perfassert.engines.pipeline.simulate import make_unit
-from perfassert.predictor.time import launch_model
+from perfassert.predictor.session import launch_model
 
 V100 = pa.device("v100")
 BLOCKS = 10  # of a unit

@@ -20,6 +20,7 @@ from perfassert.perf_toml.cases import TestCase
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.predictor.model import bind_launch
 from perfassert.predictor.resimulation import Resimulation
+from perfassert.predictor.session import DEFAULT
 from perfassert.predictor.time import loaded_model
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +134,7 @@ def test_an_unchanged_kernel_takes_as_long_as_it_was_predicted_to(block):
     )
     launch, device = pa.Launch.cover((size, size), block), pa.device("a100")
     prediction = pa.predict(jacobi, launch, device)
-    model = loaded_model(bind_launch(jacobi, launch, device), launch, device)
+    model = loaded_model(bind_launch(DEFAULT.ask(jacobi, launch, device)), launch, device)
     unchanged = Resimulation(prediction, pa.predict, model, None)
     edited = Match("nothing", change=Change(balanced=True))
     assert unchanged.speedup(edited) == pytest.approx(1, rel=1e-9)

@@ -10,19 +10,19 @@ from perfassert.kernel.graph import ItemKind
 from perfassert.predictor.changed_graph import OUTSIDE, inside
 from perfassert.predictor.control_dependence import ControlDependence
 from perfassert.predictor.list_scheduling import limit_latencies, stall_counts, unexplained_stalls
+from perfassert.predictor.model import model_of
 from perfassert.predictor.next_iteration import loads_for_next
 from perfassert.predictor.register_pressure import most_alive
 from perfassert.predictor.scheduling import _Scheduling, load_before_barriers, reschedule
-from perfassert.predictor.time import launch_model
 
 KERNELS = {
     "guarded": FEW, "rows_at_once": ROWS, "two_phases": FEW, "divided": FEW, "imbalanced": FEW,
 }  # fmt: skip
 
 
-def model_of(name, launch):
+def simulated(name, launch):
     try:
-        return launch_model(*predicted(name, launch).origin)
+        return model_of(predicted(name, launch))
     except pa.ToolchainMissing as missing:
         pytest.skip(str(missing))
 
@@ -49,7 +49,7 @@ def loads_of(model, line):
 
 class TestBranches:
     def test_a_branch_decides_on_what_it_can_skip(self):
-        model = model_of("guarded", FEW)
+        model = simulated("guarded", FEW)
         control = ControlDependence(model.bound_launch.kernel.program)
         nodes = model.graph.nodes
         first = next(n for n in nodes if n.operation == "global_load")
@@ -61,7 +61,7 @@ class TestBranches:
 
     def test_loads_stay_behind_the_branch_that_decides_on_them(self):
         """Those behind the point where its two ways meet again need not."""
-        model = model_of("guarded", FEW)
+        model = simulated("guarded", FEW)
         after = order(again(model, True))
         inner = loads_of(model, "s += in[i + 5 * n]")
         behind = loads_of(model, "out[i] = s + in[i + 7 * n]")
@@ -73,7 +73,7 @@ class TestBranches:
 
 class TestBarriers:
     def test_a_load_of_what_is_never_written_comes_before_them(self):
-        model = model_of("two_phases", FEW)
+        model = simulated("two_phases", FEW)
         kernel = model.bound_launch.kernel
         (load, *_) = loads_of(model, "part[t] = in[x]")
         fence = next(n.index for n in model.graph.nodes if n.fence)
@@ -84,7 +84,7 @@ class TestBarriers:
         assert order(as_it_is).index(load) > order(as_it_is).index(fence)
 
     def test_shared_memory_stays_between_them(self):
-        model = model_of("rows_at_once", ROWS)
+        model = simulated("rows_at_once", ROWS)
         phase = {}
         for graph in (model.graph, again(model, True)):
             passed, phases = 0, {}
@@ -96,7 +96,7 @@ class TestBarriers:
             phase = phases
 
     def test_a_load_for_the_next_iteration_waits_for_the_last_reader_of_its_register(self):
-        model = model_of("rows_at_once", ROWS)
+        model = simulated("rows_at_once", ROWS)
         (load, *_) = loads_of(model, "+ in[x + k * n]")
         after = again(model, True)
         readers = [n for n in after.nodes
@@ -110,7 +110,7 @@ class TestBarriers:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_order_as_it_is_costs_what_it_did(name):
-    model = model_of(name, KERNELS[name])
+    model = simulated(name, KERNELS[name])
     kernel = model.bound_launch.kernel
     work = _Scheduling(model.graph, model.device, kernel.program, kernel.bound)
     for body in (model.graph.body, *(x.body for x in model.graph.loops)):

@@ -4,6 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.predictor import diagnose, time
+from perfassert.predictor.session import launch_model
 from perfassert.predictor.shortening import shorten_loops
 
 pytest.importorskip("nvidia.cu13")
@@ -46,7 +47,7 @@ def test_short_loops_take_as_long_as_the_whole_ones_would(tmp_path, monkeypatch,
     (file := tmp_path / "long.cu").write_text(PHASES)
     args = {"a": pa.Buffer(32 * n), "out": pa.Buffer(blocks * 512), "n": n}
     launch = pa.Launch(blocks, 512, args)
-    model = time.launch_model(pa.from_cuda(file, name), launch, pa.device("a100"))
+    model = launch_model(pa.from_cuda(file, name), launch, pa.device("a100"))
     found = time.launch_time(model)
     assert any("in shorter loops" in a.text for a in found.run.assumptions)
     monkeypatch.setattr(time, "_ISSUED_LIMIT", 1 << 30)

@@ -13,7 +13,6 @@ from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.frontends.toolchain import tools
 from perfassert.kernel.memo import Memo
-from perfassert.predictor.predict import _predict_cached
 
 THREADS = 6
 DEVICES = ("a100", "rtx-4090", "v100-pcie-32gb")
@@ -53,23 +52,22 @@ def compiled(folder):
     return [*launches, (taken, pa.Launch(64, 128, {"rows": rows}))]
 
 
-def told(asked):
+def told(asked, session):
     kernel, launch, device = asked
-    return pa.predict(kernel, launch, device).to_json()
+    return session.predict(kernel, launch, device).to_json()
 
 
 def compared(questions):
     asked = [(kernel, launch, device) for device in DEVICES for kernel, launch in questions]
-    alone = [told(a) for a in asked]
-    together = Barrier(THREADS)
+    alone = [told(a, pa.Session(budget=0)) for a in asked]
+    together, session = Barrier(THREADS), pa.Session()
 
     def thread(turn):
         together.wait()
         order = asked[turn:] + asked[:turn]
-        found = [told(a) for a in order]
+        found = [told(a, session) for a in order]
         return found[-turn:] + found[:-turn] if turn else found
 
-    _predict_cached.cache_clear()  # else the answers would be those of before
     with ThreadPoolExecutor(THREADS) as pool:
         assert list(pool.map(thread, range(THREADS))) == [alone] * THREADS
 

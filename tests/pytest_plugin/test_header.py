@@ -22,7 +22,7 @@ def lines(pytester, *arguments):
         (True, f"perfassert: {VERSION}, compiled engine"),
         (
             False,
-            f"perfassert: {VERSION}, reference engine (slow: no compiled engine was installed)",
+            f"perfassert: {VERSION}, no compiled engine: nothing can be predicted",
         ),
     ],
 )

@@ -89,6 +89,7 @@ def _hotspot(prediction: Prediction, optimizer: str) -> str:
 
 def _lines(prediction: Prediction, field: str) -> str:
     """Where compiled code accesses a field."""
+    assert prediction.origin is not None
     kernel, launch, device = prediction.origin
     if not isinstance(kernel, CompiledKernel):
         return ""

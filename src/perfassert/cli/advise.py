@@ -91,8 +91,9 @@ def _advice_output(
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
     from perfassert.cli.attempts import to_data, try_changes
-    from perfassert.predictor.diagnose import LEAST_GAIN, advise
-    from perfassert.predictor.predict import single_dependencies
+    from perfassert.predictor.diagnose import LEAST_GAIN, dependency_coverage
+    from perfassert.predictor.measured_advice import advise
+    from perfassert.predictor.predict import predict
     from perfassert.report.advice import coverage, report, to_dict
 
     if options.samples is None:
@@ -107,7 +108,7 @@ def _advice_output(
         if options.attempts is None
         else try_changes(one, prediction, options, options.attempts)
     )
-    single = single_dependencies(prediction) if options.coverage else None
+    single = dependency_coverage(prediction, predict) if options.coverage else None
     if options.json:
         more: dict[str, Any] = {} if done is None else {"tried": to_data(done)}
         if single is not None:

@@ -161,7 +161,7 @@ def _predict_attempt(
     options: argparse.Namespace,
     text: str,
 ) -> Tried:
-    from perfassert.predictor.model import bind_launch
+    from perfassert.predictor.model import model_of
     from perfassert.predictor.predict import predict
     from perfassert.predictor.relaunching import resizable, same_work
     from perfassert.predictor.whatif import with_changes
@@ -182,7 +182,7 @@ def _predict_attempt(
         try:
             kernel = kernel_of(argparse.Namespace(**{**vars(options), **overrides}))
             launch = work.launch
-            if attempt.block is not None and not resizable(bind_launch(*before.origin).kernel):
+            if attempt.block is not None and not resizable(model_of(before).bound_launch.kernel):
                 return Tried(attempt, estimate, None, "the code fixes the size of its blocks")
             if attempt.block is not None:
                 launch = with_changes(before, _relaunch(launch, attempt.block))[1]

@@ -94,7 +94,7 @@ def _engine() -> Check:
     if available():
         return Check("compiled engine", True, "built")
     return Check(
-        "compiled engine", False, "the Python engine simulates, many times slower",
+        "compiled engine", False, "without it nothing can be predicted",
         "pip install --force-reinstall --no-deps perfassert  # from source: with a C++ compiler",
     )  # fmt: skip
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
@@ -25,11 +24,8 @@ from perfassert.system.python_children import isolate_imports
 
 Extent = Union[int, list[int]]
 """Up to three numbers, x first."""
-_KERNELS = 64
-"""Kernels that stay compiled; the one that was not asked for longest goes first."""
 _FIRST = 3
 """Items of a list in a short result."""
-_kernels: OrderedDict[str, Kernel] = OrderedDict()
 
 
 def confine() -> Path:
@@ -357,7 +353,7 @@ def _kernel(
     options: Sequence[str] | None,
     include_dirs: Sequence[str] | None,
 ) -> Kernel:
-    """The kernel, compiled once for as long as its file stays as it is."""
+    """The kernel of a file; what it is compiled to is recalled as long as that stays as it is."""
     from perfassert.cli.sources import kernel_of
 
     path = _inside(source)
@@ -368,14 +364,7 @@ def _kernel(
         option=_options(path, options), trip_count=[], proxy=[], constant=[],
         assume=[f"{name}={value}" for name, value in (assume or {}).items()],
     )  # fmt: skip
-    state = path.stat() if path.exists() else None
-    key = repr((vars(asked), state and (state.st_mtime_ns, state.st_size)))
-    if key not in _kernels:
-        _kernels[key] = kernel_of(asked)
-        if len(_kernels) > _KERNELS:
-            _kernels.popitem(last=False)
-    _kernels.move_to_end(key)
-    return _kernels[key]
+    return kernel_of(asked)
 
 
 def _compilation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,11 +121,11 @@ def _shipped_files() -> dict[str, Path]:
 
 def load_device(path: Path) -> Device:
     """Read and check one device file, and those that it extends."""
-    _stamp(path)  # before its place is looked for, which some names do not have
+    _digest(path)  # before its place is looked for, which some names do not have
     place = path.resolve()
-    loaded, fresh = None, _load(place, (_stamp(path),))
+    loaded, fresh = None, _load(place, (_digest(path),))
     while loaded is None or loaded.files != fresh.files:  # an edited file may extend another one
-        loaded, fresh = fresh, _load(place, tuple(map(_stamp, fresh.files)))
+        loaded, fresh = fresh, _load(place, tuple(map(_digest, fresh.files)))
     return fresh.device
 
 
@@ -137,14 +138,14 @@ class _Loaded:
 
 
 @lru_cache(maxsize=64)
-def _load(path: Path, stamps: tuple[int, ...]) -> _Loaded:  # `stamps` keep it from being stale
+def _load(path: Path, digests: tuple[str, ...]) -> _Loaded:  # they keep it from being stale
     readers = chain(path, _base)
     return _Loaded(assemble_device(readers), tuple(r.path for r in readers))
 
 
-def _stamp(path: Path) -> int:
+def _digest(path: Path) -> str:
     try:
-        return path.stat().st_mtime_ns
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise DeviceFileError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # NUL

@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
-from weakref import WeakValueDictionary
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,7 +23,6 @@ from perfassert.system.confined import open_file
 
 Array = npt.NDArray[Any]
 FILES = (".npy", ".npz", ".mtx")
-_in_use: WeakValueDictionary[tuple[str, str, int, int, int], Array] = WeakValueDictionary()
 _PARTS = ("rows", "columns", "values")
 _UNPACKED = 1 << 30  # bytes of one array of an archive
 _ROWS = 1 << 25  # of a matrix, whose pointers need memory whatever the file holds
@@ -36,19 +34,17 @@ _DAMAGED = (
 
 
 def read_array(place: str) -> Array:
-    """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``). It
-    cannot be written to: as long as it is in use, all who read the same get the same one."""
+    """Read an array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``).
+
+    Raises:
+        LaunchError: there is no such file, or it is damaged.
+    """
     path, part = file_and_part(place)
     readers = {".npy": _from_file, ".npz": _from_archive, ".mtx": _from_matrix}
     reader = readers.get(Path(path).suffix.lower())
     if reader is None:
         raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
     try:
-        with open_file(path) as file:
-            state = os.fstat(file.fileno())
-        key = (path, part, state.st_ino, state.st_size, state.st_mtime_ns)
-        if (shared := _in_use.get(key)) is not None:
-            return shared
         array = reader(path, part)
     except _DAMAGED as error:
         why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
@@ -56,10 +52,7 @@ def read_array(place: str) -> Array:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
         what = getattr(array, "dtype", "no array")
         raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
-    kept = array if array.base is None else array.copy()
-    kept.flags.writeable = False
-    _in_use[key] = kept
-    return kept
+    return array
 
 
 def file_and_part(place: str) -> tuple[str, str]:

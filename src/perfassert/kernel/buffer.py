@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-import weakref
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Union
 
 from perfassert.errors import LaunchError, in_short
+from perfassert.kernel.content import array_digest
 from perfassert.kernel.field import ITEM_BYTES
 from perfassert.quantity import to_integer, to_integers
 
@@ -23,7 +24,11 @@ _DEFAULT = "float32"
 _GENERATED = "int32"  # what a generator makes is meant for indices
 
 
-@dataclass(frozen=True, slots=True, init=False)
+Share = Callable[[str, "npt.NDArray[Any]"], "npt.NDArray[Any]"]
+"""Given a key of its content and an array, returns an array of that content that stays as it is."""
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
 class Buffer:
     """What a pointer argument points to: shape, type, alignment, and contents where they matter.
 
@@ -38,7 +43,8 @@ class Buffer:
         alignment: in bytes: the address is ≡ ``offset`` (mod ``alignment``). Default: 256.
         offset: in bytes. Default: 0. With ``alias``, from where the other argument's memory starts.
         data: an array, or a path to a ``.npy``, ``.npz`` or ``.mtx`` file; a part of the last two
-            is named behind a colon.
+            is named behind a colon. It is not copied: each prediction is of what the array or the
+            file holds when it is asked for.
         fill: a generator in text: ``"random(0, n)"``, ``"sorted random(0, n)"``, ``"permutation"``,
             ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``.
         alias: name of the argument that points to the same memory.
@@ -50,7 +56,8 @@ class Buffer:
             record`` keeps of a large buffer what its kernel reads.
 
     Attributes:
-        digest: SHA-256 of ``data``; empty without.
+        data: what it holds now, as an array of this shape and type; None without.
+        digest: SHA-256 of that; empty without.
 
     Raises:
         LaunchError: data that cannot be read or does not fit, several of ``data``, ``fill`` and
@@ -72,9 +79,9 @@ class Buffer:
     fill: str | None
     alias: str | None
     seed: int
-    digest: str
-    data: npt.NDArray[Any] | None = field(compare=False, repr=False)
-    pages: npt.NDArray[np.int64] | None = field(compare=False, repr=False)
+    source: Any = field(repr=False)
+    page_source: Any = field(repr=False)
+    stated: tuple[tuple[int, ...] | None, str | None] = field(repr=False)
 
     def __init__(
         self,
@@ -95,36 +102,90 @@ class Buffer:
             if text is not None and not isinstance(text, str):
                 raise LaunchError(f"a Buffer's {what} is a text, not {in_short(text)}")
         dtype = None if dtype is None else type_name(dtype)
-        numbers = None if pages is None else _array(pages, "int64").reshape(-1)
-        array = None if data is None else _array(data, dtype if numbers is None else "uint8")
         given = None
         if shape is not None:
             given = to_integers(shape, "a Buffer's shape", LaunchError, minimum=0)
-        if numbers is not None:
-            _check_pages(numbers, array, given, dtype, offset)
-        elif array is not None:
-            array = _reshape(array, given)
-            given = tuple(int(n) for n in array.shape)
-        elif given is None and alias is None:
-            raise LaunchError("a Buffer needs a shape, or data that has one")
-        kind = dtype or (_GENERATED if fill else _DEFAULT)
-        if array is not None and numbers is None:
-            kind = str(array.dtype)
         values = {
-            "shape": given or (), "dtype": kind,
+            "shape": given or (), "dtype": dtype or (_GENERATED if fill else _DEFAULT),
             "alignment": to_integer(alignment, "a Buffer's alignment", LaunchError, 1),
             "offset": to_integer(offset, "a Buffer's offset", LaunchError, 0),
             "fill": fill, "alias": alias,
-            "seed": to_integer(seed, "a Buffer's seed", LaunchError, 0), "data": array,
-            "digest": _digest(array, numbers), "pages": numbers,
+            "seed": to_integer(seed, "a Buffer's seed", LaunchError, 0), "source": _source(data),
+            "page_source": _source(pages), "stated": (given, dtype),
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        if pages is not None:
+            _check_pages(self)
+        elif data is not None:
+            array = self.data
+            assert array is not None
+            object.__setattr__(self, "shape", tuple(int(n) for n in array.shape))
+            object.__setattr__(self, "dtype", str(array.dtype))
+        elif given is None and alias is None:
+            raise LaunchError("a Buffer needs a shape, or data that has one")
+
+    @property
+    def data(self) -> npt.NDArray[Any] | None:
+        """What it holds now; of a buffer with pages, their bytes."""
+        if self.source is None:
+            return None
+        if self.page_source is not None:
+            return _array(self.source, "uint8")
+        shape, dtype = self.stated
+        return _reshape(_array(self.source, dtype), shape)
+
+    @property
+    def pages(self) -> npt.NDArray[np.int64] | None:
+        """Numbers of the pages that ``data`` holds."""
+        return None if self.page_source is None else _array(self.page_source, "int64").reshape(-1)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it holds now, and of its pages; empty without data."""
+        data, pages = self.data, self.pages
+        if data is None:
+            return ""
+        digest = array_digest(data)
+        if pages is None:
+            return digest
+        return hashlib.sha256((digest + array_digest(pages)).encode()).hexdigest()
+
+    def freeze(self, share: Share) -> Buffer:
+        """Return the buffer with what it holds now, which then stays as it is.
+
+        Args:
+            share: see :data:`Share`; launches with equal contents can have one array in common.
+        """
+        if self.source is None:
+            return self
+        made = Buffer(
+            self.stated[0], self.stated[1], self.alignment, offset=self.offset,
+            data=self.source, pages=self.page_source,
+        )  # fmt: skip
+        for name, array in (("source", made.data), ("page_source", made.pages)):
+            if array is not None:
+                key = f"{array_digest(array)} {array.dtype} {array.shape}"
+                object.__setattr__(made, name, share(key, array))
+        return made
+
+    def content(self) -> tuple[object, ...]:
+        """See :mod:`perfassert.kernel.content`."""
+        place = (self.alignment, self.offset, self.fill, self.alias, self.seed)
+        return (self.shape, self.dtype, *place, self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Buffer):
+            return NotImplemented
+        return self.content() == other.content()
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.alignment, self.offset, self.fill, self.alias))
 
     @property
     def described(self) -> bool:
         """Whether its contents are known: it has ``data`` or ``fill``."""
-        return self.data is not None or self.fill is not None
+        return self.source is not None or self.fill is not None
 
     @property
     def bytes(self) -> int:
@@ -141,38 +202,23 @@ def _item_bytes(dtype: str) -> int:
         raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
 
 
-def _digest(array: npt.NDArray[Any] | None, pages: npt.NDArray[Any] | None) -> str:
-    if array is None:
-        return ""
-    digest = _digest_of(array)
-    return (
-        digest
-        if pages is None
-        else hashlib.sha256((digest + _digest_of(pages)).encode()).hexdigest()
-    )
+def _source(data: Any) -> Any:
+    """Return what the data are taken from whenever they are asked for: an array, or a path."""
+    if data is None or isinstance(data, str):
+        return data
+    if hasattr(data, "__fspath__"):
+        return os.fspath(data)
+    import numpy
+
+    try:
+        return numpy.asarray(data)
+    except (TypeError, ValueError, OverflowError, MemoryError) as reason:
+        raise LaunchError(f"a Buffer's data is no array of numbers: {reason}") from None
 
 
-_digests: dict[int, tuple[weakref.ref[npt.NDArray[Any]], str]] = {}
-"""Of arrays that are in use and that nobody writes to: many launches may have the same one."""
-
-
-def _digest_of(array: npt.NDArray[Any]) -> str:
-    known = _digests.get(id(array))
-    if known is not None and known[0]() is array:
-        return known[1]
-    digest, place = hashlib.sha256(array.tobytes()).hexdigest(), id(array)
-    _digests[place] = weakref.ref(array, lambda _: _digests.pop(place, None)), digest
-    return digest
-
-
-def _check_pages(
-    pages: npt.NDArray[Any],
-    content: npt.NDArray[Any] | None,
-    shape: tuple[int, ...] | None,
-    dtype: str | None,
-    offset: int,
-) -> None:
-    if shape is None or dtype is None or content is None:
+def _check_pages(buffer: Buffer) -> None:
+    pages, content, (shape, dtype) = buffer.pages, buffer.data, buffer.stated
+    if shape is None or dtype is None or content is None or pages is None:
         raise LaunchError("a Buffer with pages needs shape, dtype and data")
     if content.size != len(pages) * PAGE_BYTES:
         raise LaunchError(
@@ -180,7 +226,7 @@ def _check_pages(
             f"{PAGE_BYTES} bytes"
         )
     size = math.prod(shape) * _item_bytes(dtype)
-    most = (size + offset % PAGE_BYTES) // PAGE_BYTES
+    most = (size + buffer.offset % PAGE_BYTES) // PAGE_BYTES
     ascending = bool((pages[1:] > pages[:-1]).all())
     if len(pages) and not (ascending and pages[0] >= 0 and pages[-1] <= most):
         raise LaunchError(f"a Buffer's pages ascend from 0 to {most} at most")
@@ -198,18 +244,13 @@ def type_name(dtype: Any) -> str:
         raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
 
 
-def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> npt.NDArray[Any]:
+def _array(source: Any, dtype: str | None) -> npt.NDArray[Any]:
+    """Return what an array or a file holds now, in C order; an array of that type is not copied."""
     import numpy
 
     from perfassert.kernel.array_files import read_array
 
-    if isinstance(data, str) or hasattr(data, "__fspath__"):
-        given = read_array(str(data))
-    else:
-        try:
-            given = numpy.asarray(data)
-        except (TypeError, ValueError, OverflowError, MemoryError) as reason:
-            raise LaunchError(f"a Buffer's data is no array of numbers: {reason}") from None
+    given = read_array(source) if isinstance(source, str) else source
     if given.dtype.hasobject:
         raise LaunchError(f"a Buffer holds numbers, not Python objects ({given.dtype})")
     try:
@@ -218,10 +259,9 @@ def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> n
         raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
     except (ValueError, OverflowError) as reason:
         raise LaunchError(f"a Buffer's data is not of type {in_short(dtype)}: {reason}") from None
-    mine = array is not given or not array.flags.writeable  # nobody changes it behind our back
-    copy = array if mine and array.base is None else array.copy()
-    copy.flags.writeable = False
-    return copy
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
 
 
 def _reshape(array: npt.NDArray[np.generic], shape: tuple[int, ...] | None) -> npt.NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from perfassert.deprecation import former_parameter
@@ -63,6 +63,10 @@ class Kernel(ABC):
 
     def __post_init__(self) -> None:
         _check_counts(self, (("updates_per_thread", 1),))
+
+    def content(self) -> tuple[object, ...]:
+        """See :mod:`perfassert.kernel.content`: every field but what engines keep."""
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name != "found")
 
     @abstractmethod
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
@@ -283,7 +287,7 @@ class Description(Kernel):
         if self.spill_bytes is not None:
             _check_counts(self, (("spill_bytes", 0),))
         flops = to_real(self.flops, f"kernel {in_short(self.name)}: flops", KernelError, minimum=0)
-        object.__setattr__(self, "flops", flops)
+        object.__setattr__(self, "flops", float(flops))
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
         """Itself."""
@@ -326,6 +330,14 @@ class GraphKernel(WrittenKernel):
     graph: InstructionGraph
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
 
+    def content(self) -> tuple[object, ...]:
+        """See :mod:`perfassert.kernel.content`: functions count by their values."""
+        latencies = {
+            name: tuple(map(rule, _RESIDENT_WARPS)) if callable(rule) else rule
+            for name, rule in self.latencies.items()
+        }
+        return (*Kernel.content(replace(self, latencies={})), latencies)
+
     def with_spaces(self) -> InstructionGraph:
         """The graph with spaces by pipelines, where neither a node nor its class says what it
         touches."""
@@ -343,6 +355,7 @@ class GraphKernel(WrittenKernel):
         return replace(self.graph, nodes=tuple(nodes))
 
 
+_RESIDENT_WARPS = range(1, 65)
 _PIPELINES = {"global": "global", "shared": "shared", "local": "shared"}
 """What memory pipelines of the paper stand for; OpenCL calls shared memory local."""
 
@@ -366,6 +379,11 @@ class BoundKernel(Description):
     executed: Executed | None = None
     rare: frozenset[tuple[int, bool]] = frozenset()
     arithmetic: str = ""
+
+    def content(self) -> tuple[object, ...]:
+        """See :mod:`perfassert.kernel.content`; the code does not enter."""
+        left_out = ("program", "executed", "found")
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name not in left_out)
 
     @property
     def work(self) -> SampleWork | None:

@@ -10,6 +10,7 @@ from typing import Any, Union
 
 from perfassert.errors import LaunchError, in_short
 from perfassert.kernel.buffer import Buffer as Buffer
+from perfassert.kernel.buffer import Share
 from perfassert.quantity import to_integer, to_integers
 
 Extent = Union[int, Sequence[int]]
@@ -137,6 +138,22 @@ class Launch:
         object.__setattr__(made, "grid", grid)
         return made
 
+    def freeze(self, share: Share) -> Launch:
+        """Return the launch with what its buffers hold now; see :meth:`Buffer.freeze`."""
+        args = self.args
+        frozen = (
+            {name: _freeze_value(value, share) for name, value in args.items()}
+            if isinstance(args, Mapping)
+            else tuple(_freeze_value(value, share) for value in args)
+        )
+        made = object.__new__(Launch)
+        for name in self.__slots__:
+            object.__setattr__(made, name, getattr(self, name))
+        object.__setattr__(
+            made, "args", MappingProxyType(frozen) if isinstance(frozen, dict) else frozen
+        )
+        return made
+
     def __hash__(self) -> int:
         return hash((self.grid, self.block, self.shared_bytes, self.domain, self.cluster))
 
@@ -193,6 +210,14 @@ class Launch:
             for name, value in self.args.items():
                 if not isinstance(value, bool) and hasattr(value, "__index__"):
                     yield name, index(value)
+
+
+def _freeze_value(value: Any, share: Share) -> Any:
+    if isinstance(value, Buffer):
+        return value.freeze(share)
+    if isinstance(value, Mapping):
+        return {name: _freeze_value(inner, share) for name, inner in value.items()}
+    return value
 
 
 def plain_value(value: Any) -> Any:

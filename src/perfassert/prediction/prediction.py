@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from perfassert.errors import PredictionDataError
 from perfassert.prediction.error_band import ErrorBand
@@ -133,6 +133,26 @@ class Diagnosis:
     waits: tuple[LineWait, ...] = ()
 
 
+_NOT_DIAGNOSED = Diagnosis(MappingProxyType({}), None)
+
+
+class Asked(Protocol):
+    """What a prediction knows of the question that it answers."""
+
+    @property
+    def digest(self) -> str:
+        """Of the question's content."""
+
+    def origin(self) -> tuple[Any, Any, Any] | None:
+        """Kernel, launch and device."""
+
+    def model(self) -> Any:
+        """What was simulated."""
+
+    def diagnose(self, prediction: Any) -> Diagnosis:
+        """Stalls and advice of the prediction."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Predicted time, data volumes and bottlenecks of one launch of one kernel on one device.
@@ -172,8 +192,9 @@ class Prediction:
             bytes, each once, at the nominal bandwidth, and for its floating-point and matrix
             operations at the peak rate; 0 where it has none of them, or it is not known.
         diagnostics: what volumes and time rest on; keys in ``docs/explanation/model.md``.
-        origin: kernel, launch and device, where it was made in this process.
-        diagnose: computes stalls and advice when one of them is first asked for.
+        question: digest of all that the prediction depends on: the kernel's content, launch,
+            device and overrides; empty for data of earlier versions.
+        asked: the question itself, where it was made in this process.
         on_expect: called with the outcomes of every :meth:`expect`.
         seal: digest of what the predictor made; empty for what was read from data.
 
@@ -217,8 +238,8 @@ class Prediction:
     confidence_reasons: tuple[Assumption, ...]
     diagnostics: Mapping[str, float]
     speed_of_light: Quantity
-    origin: Any = field(default=None, compare=False, repr=False)
-    diagnose: Callable[[Any], Diagnosis] = field(compare=False, repr=False, kw_only=True)
+    question: str = ""
+    asked: Asked | None = field(default=None, compare=False, repr=False, kw_only=True)
     on_expect: Callable[[Any], object] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
@@ -262,7 +283,12 @@ class Prediction:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """Stalls and advice together; the first access runs another simulation."""
-        return self.diagnose(self)
+        return _NOT_DIAGNOSED if self.asked is None else self.asked.diagnose(self)
+
+    @property
+    def origin(self) -> tuple[Any, Any, Any] | None:
+        """Kernel, launch and device, where it was made in this process and may be asked again."""
+        return None if self.asked is None else self.asked.origin()
 
     @property
     def diagnosed(self) -> bool:
@@ -289,7 +315,7 @@ class Prediction:
         return hash((self.kernel, self.device_digest, self.grid, self.block, float(self.time)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_from_dict, (self.to_dict(),))
+        return (_from_dict, (self.to_dict(self.diagnosed),))
 
     def probability_faster(self, other: Prediction) -> float | None:
         """How likely this launch is faster than another on the same device.
@@ -411,6 +437,7 @@ class Prediction:
             "diagnostics": dict(self.diagnostics),
             "speed_of_light": float(self.speed_of_light),
             "headroom": self.headroom,
+            "question": self.question,
         }
 
     def _diagnosis_data(self) -> dict[str, Any]:
@@ -474,10 +501,9 @@ class Prediction:
             confidence_reasons=root["confidence_reasons"].items(_read_assumption),
             diagnostics=root["diagnostics"].table(DataNode.real),
             speed_of_light=root.optional("speed_of_light", 0.0).quantity("s"),
-            diagnose=lambda _: diagnosis,
+            question=root.optional("question", "").text(),
         )
-        if diagnosed:
-            read.__dict__["diagnosis"] = diagnosis
+        read.__dict__["diagnosis"] = diagnosis
         return read
 
 

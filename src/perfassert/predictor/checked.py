@@ -9,9 +9,9 @@ from typing import Any
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.touched import is_followed
-from perfassert.frontends.cuda.kernels import Code
-from perfassert.hardware.model import Device
+from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
@@ -26,29 +26,20 @@ _REPORTED = 3  # differences: the first ones say enough
 
 
 def find_differences(
-    code: Code, described: BoundKernel, launch: Launch, effective_launch: Launch, device: Device
+    code: BuiltCode,
+    described: BoundKernel,
+    launch: Launch,
+    effective_launch: Launch,
+    reads: Reads | None = None,
 ) -> tuple[Disagreement, ...]:
-    """What executed blocks contradict; a program is checked once, as it is first launched: what is
-    wrong there is wrong elsewhere."""
-    program = described.program
+    """Return what executed blocks of a launch contradict, as far as a few instructions lead."""
     if code.hints.trip_counts or launch.clustered:
         return ()  # what the author says is not checked; clusters are not executed
-
-    def compare() -> tuple[Disagreement, ...]:
-        return _differences(code, described, launch, effective_launch, device)
-
-    return program.found.once("differences", compare)
-
-
-def _differences(
-    code: Code, described: BoundKernel, launch: Launch, effective_launch: Launch, device: Device
-) -> tuple[Disagreement, ...]:
-    """As far as a few instructions of each block lead."""
     plain = _without_contents(launch)
     arguments = execution_arguments(described.program.parameters, plain)
     blocks = checked_blocks(described.standing, launch.grid)
     limits = ExecutionLimits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
-    run = execute(code.executable(device.arch), plain, arguments, blocks, limits)
+    run = execute(code.executable(), plain, arguments, blocks, limits, reads=reads)
     if not is_followed(
         run
     ):  # unknown content decided: its closed form is a guess, and is said to be

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,15 +18,10 @@ from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers
 from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
-from perfassert.errors import KernelError, check_kind, in_short
-from perfassert.frontends.nsight import MeasuredSamples
-from perfassert.hardware.load import device as load_device
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, Kernel
+from perfassert.kernel.description import AccessKernel, BoundKernel
 from perfassert.kernel.graph import InstructionGraph
-from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import Program
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
@@ -35,25 +29,24 @@ from perfassert.predictor.access_facts import access_facts
 from perfassert.predictor.block_shapes import better_shape
 from perfassert.predictor.changed_graph import copies_of_loops
 from perfassert.predictor.line_waits import line_waits
-from perfassert.predictor.model import Model
+from perfassert.predictor.model import Model, model_of
 from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
 from perfassert.predictor.shortening import shorter_units, tells_of_all
-from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
 from perfassert.system.collection import without_collections
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
-_WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
+WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
 LEAST_GAIN = 0.02
 """Of the time. Two simulations of one launch share their errors, and their start phases."""
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 
 
 @without_collections()
-def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
+def diagnose(prediction: Any, model: Model, predict: Predict) -> Diagnosis:
     """Simulate once more with a profile; stalls by who is to blame, and what would help."""
-    profiled = _profile(prediction, predict)
+    profiled = _profile(prediction, model, predict)
     stalls, case = MappingProxyType(profiled.stalls), profiled.case
     again = Resimulation(prediction, predict, profiled.model, case)
     if case.sketch:
@@ -66,16 +59,14 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
 def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
     """Suggestions by what simulation says of them, the best first; none that hardly gains."""
     resimulations = [resimulate(advice, match, again) for advice, match in advised]
-    worth = [
-        _round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + LEAST_GAIN
-    ]
+    worth = [round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + LEAST_GAIN]
     return tuple(sorted(worth, key=lambda a: (-a.speedup, a.optimizer)))
 
 
 def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
     """The suggestion with the simulated speedup; None where the change cannot be made."""
     if match.change is None and match.changes is None:
-        return _by_formula(advice) if advice.speedup >= _WORTH else None
+        return by_formula(advice) if advice.speedup >= WORTH else None
     hiding = advice.category == LATENCY_HIDING or match.same_work
     worth = 1 + LEAST_GAIN
     if hiding and again.case.limit_speedup(inf) <= worth:
@@ -85,25 +76,25 @@ def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | No
         if again.case.sketch:
             return None
         resized = match.change is not None and match.change.threads is not None
-        return _by_formula(advice) if resized and advice.speedup >= _WORTH else None
+        return by_formula(advice) if resized and advice.speedup >= WORTH else None
     context = {**advice.context, "estimate": "simulation"}
     return replace(advice, speedup=speedup, context=context)
 
 
-def _by_formula(advice: Advice) -> Advice:
+def by_formula(advice: Advice) -> Advice:
     return replace(advice, context={**advice.context, "estimate": "formula"})
 
 
 def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
     """What optimizers are shown of a prediction; None where there are no instructions."""
-    case = _profile(prediction, predict).case
+    case = _profile(prediction, model_of(prediction), predict).case
     return None if case.sketch else case
 
 
 def dependency_coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
-    """Single dependency coverage before and after pruning (GPA §VI.C): the share of nodes of the
-    dependency graph that have no operand with several sources."""
-    return _profile(prediction, predict).coverage
+    """Return the single dependency coverage before and after pruning (GPA §VI.C): the share of
+    nodes of the dependency graph that have no operand with several sources."""
+    return _profile(prediction, model_of(prediction), predict).coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +109,8 @@ class _Profiled:
     samples: float
 
 
-def _profile(prediction: Any, predict: Predict) -> _Profiled:
-    origin, launch, device = prediction.origin
-    model = launch_model(origin, launch, device)
+def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
+    device = model.bound_launch.device
     kernel = model.bound_launch.kernel
     program = kernel.program if isinstance(kernel, BoundKernel) else None
     sketch = isinstance(kernel, AccessKernel)
@@ -137,92 +127,11 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, samples.total.all)
     most_speedup = _most_speedup(prediction)
     shapes = partial(better_shape, prediction, predict, kernel)
-    case = replace(_case(model, code, samples, blamed, most_speedup, shapes), sketch=sketch)
+    case = replace(make_case(model, code, samples, blamed, most_speedup, shapes), sketch=sketch)
     return _Profiled(model, stalls, case, *more)
 
 
-def advise(
-    kernel: Kernel,
-    samples: MeasuredSamples,
-    launch: Launch,
-    device: Device | str | Path,
-) -> tuple[Advice, ...]:
-    r"""Advice for samples that were measured on a real GPU.
-
-    Samples are joined to the code by address. The formula of the paper decides: a simulation would
-    start from stalls that are not the measured ones.
-
-    Args:
-        kernel: the compiled code that was measured.
-        samples: from :func:`perfassert.read_samples`.
-        launch: as it was measured.
-        device: a :class:`Device`, a name or alias, or the path of a device file.
-
-    Returns:
-        Suggestions, the largest speedup first.
-
-    Raises:
-        SamplesError: the binary is not the one that was measured.
-        KernelError: the kernel is not compiled code, or ``samples`` are not from
-            :func:`perfassert.read_samples`.
-
-    Example:
-        >>> import re, tempfile
-        >>> from importlib.resources import files
-        >>> from pathlib import Path
-        >>> import perfassert as pa
-        >>> listing = files("perfassert.sensitivity") / "saxpy.sass"
-        >>> page = "Address,Source,stall_selected,stall_long_sb,stall_long_sb (Not Issued)\n"
-        >>> for address, text in re.findall(r"/\*(\w{4})\*/\s+(.*?) ?;", listing.read_text()):
-        ...     waits = 9 if "FFMA" in text else 0  # for what the loads bring
-        ...     page += f'{address},"{text}",1,{waits},{waits}\n'
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "page.csv").write_text(page)
-        ...     samples = pa.read_samples(Path(folder, "page.csv"))
-        >>> launch = pa.Launch(4096, 256, args={"n": 1 << 20})
-        >>> [a.optimizer for a in pa.advise(pa.from_cubin(listing), samples, launch, "a100")]
-        ['Code Reordering']
-
-    Source:
-        Zhou et al., *GPA: A GPU Performance Advisor Based on Instruction Sampling*, CGO 2021.
-    """
-    if not isinstance(samples, MeasuredSamples):
-        raise KernelError(f"samples must come from read_samples(), not {in_short(samples)}")
-    check_kind(kernel, Kernel, "kernel", KernelError)
-    if not isinstance(kernel, CompiledKernel):
-        raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
-    target = load_device(device)
-    model = launch_model(kernel, launch, target)
-    assert isinstance(model.bound_launch.kernel, BoundKernel)
-    program = model.bound_launch.kernel.program
-    code = Code.of(program)
-    by_instruction = _join_to_code(samples, program)
-    blamed = blame(code, by_instruction, latency_bounds(code, target))
-    case = _case(model, code, by_instruction, blamed)
-    advised = (advice for advice, _ in apply_optimizers(case, all_optimizers()))
-    return tuple(_round_advice(_by_formula(a)) for a in advised if a.speedup >= _WORTH)
-
-
-def _join_to_code(samples: MeasuredSamples, program: Program) -> Samples:
-    """Copies of a function that is called from several places share its samples."""
-    at: dict[int, list[int]] = {}
-    for i in program.instructions:
-        at.setdefault(i.address, []).append(i.index)
-    listing = [(address, program.instructions[at[address][0]].text) for address in sorted(at)]
-    joined = samples.join_listing(listing)
-    places = [at[address] for address, _ in listing]
-    counts = {
-        (index, reason): count.times(1 / len(places[n]))
-        for (n, reason), count in joined.counts.items()
-        for index in places[n]
-    }
-    issued = {
-        index: times / len(places[n]) for n, times in joined.issued.items() for index in places[n]
-    }
-    return Samples(counts, issued, None, joined.source)
-
-
-def _round_advice(advice: Advice) -> Advice:
+def round_advice(advice: Advice) -> Advice:
     def short(value: float) -> float:
         return round_significant(value)
 
@@ -280,7 +189,7 @@ def _none() -> Proposal | None:
     return None
 
 
-def _case(
+def make_case(
     model: Model,
     code: Code,
     samples: Samples,

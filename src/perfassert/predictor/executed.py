@@ -11,21 +11,22 @@ from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
+from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.binding.arguments import check_strides
-from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch, Rare
-from perfassert.hardware.model import Device
+from perfassert.frontends.cuda.kernels import BuiltCode, Rare
 from perfassert.hardware.occupancy import occupancy
-from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Description
 from perfassert.kernel.executed import Executed, WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.predictor.agreement import Disagreement
 from perfassert.predictor.arguments import execution_arguments
 from perfassert.predictor.checked import find_differences
+from perfassert.predictor.question import Question
 from perfassert.predictor.rare_paths import rare_sides
 from perfassert.source import CORRECTED, Assumption
 
@@ -36,28 +37,33 @@ _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or t
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
-def bind_kernel(
-    kernel: CompiledKernel, launch: Launch, device: Device
-) -> tuple[Description, Launch]:
-    """The kernel for the launch; what it would have to guess is counted in executed blocks."""
-    given = launch
-    code, launch = _code_for(kernel, launch, device)
+def bind_question(question: Question, reads: Reads | None = None) -> tuple[Description, Launch]:
+    """Bind a kernel to its launch; what it would have to guess is counted in executed blocks.
+
+    Args:
+        question: what is asked.
+        reads: gathers what executed blocks read of buffers.
+
+    Returns:
+        The description, and the launch that its volumes are those of.
+    """
+    device, launch, code = question.device, question.arguments, question.code
     if code is None:
-        return kernel.bind(launch, device.arch, device.warp_size)
+        return question.kernel.bind(launch, device.arch, device.warp_size)
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)
-    if described.program is not None:
-        check_strides(kernel, given, described.program)
+    assert isinstance(question.kernel, CompiledKernel)
+    check_strides(question.kernel, question.launch, described.program)
     rare: Rare = frozenset()
     blocks = WorkingBlocks(launch.working_grid(effective_launch), launch.grid)
     if _guesses(described):
         arguments = execution_arguments(described.program.parameters, launch)
-        machine = code.executable(device.arch)
-        rare = rare_sides(machine, described.program, launch, arguments, blocks)
+        machine = code.executable()
+        rare = rare_sides(machine, described.program, launch, arguments, blocks, reads)
     if rare:
         described, effective_launch = code.bind(launch, device.arch, device.warp_size, rare=rare)
     differences: tuple[Disagreement, ...] = ()
     if not _guesses(described):
-        differences = find_differences(code, described, launch, effective_launch, device)
+        differences = find_differences(code, described, launch, effective_launch, reads)
         if not differences:
             return described, effective_launch
     if differences:  # guards may be what is wrong
@@ -67,32 +73,19 @@ def bind_kernel(
     wave = min(unit_occupancy.resident_blocks * device.compute_units, len(blocks))
     x, y, z = described.standing
     middle = x + launch.grid[0] * (y + launch.grid[1] * z)
-    executed_work = sample_blocks(code, described.program, launch, device, blocks, wave, middle)
+    executed_work = sample_blocks(code, described.program, launch, blocks, wave, middle, reads)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     executed_work = replace(executed_work, corrections=corrections)
     return code.bind(launch, device.arch, device.warp_size, executed_work, rare)
 
 
-def bind_least(
-    kernel: Kernel, launch: Launch, device: Device, bound: BoundKernel
-) -> tuple[Description, Launch]:
-    """As ``bound``, which was bound to the launch, with the least of what it assumes; code that
-    cannot be bound anew assumes what it did."""
-    code = None
-    if isinstance(kernel, CompiledKernel):
-        code, launch = _code_for(kernel, launch, device)
+def bind_least(question: Question, bound: BoundKernel) -> tuple[Description, Launch]:
+    """Bind as ``bound``, with the least of what it assumes; code that binds itself assumes what it
+    did."""
+    device, launch, code = question.device, question.arguments, question.code
     if code is None:
-        return kernel.bind(launch, device.arch, device.warp_size)
+        return question.kernel.bind(launch, device.arch, device.warp_size)
     return code.bind(launch, device.arch, device.warp_size, bound.executed, bound.rare, least=True)
-
-
-def _code_for(kernel: CompiledKernel, launch: Launch, device: Device) -> tuple[Code | None, Launch]:
-    """Code that can be executed, and the launch as it takes it; None: there is none."""
-    launch = kernel.spell_out(launch)
-    code = kernel.compiled
-    if isinstance(code, PerLaunch):
-        code, launch = code.build_for(launch, device.arch, device.warp_size)
-    return (code if isinstance(code, (CompiledCode, BuiltCode)) else None), launch
 
 
 def _guesses(described: BoundKernel) -> bool:
@@ -100,13 +93,13 @@ def _guesses(described: BoundKernel) -> bool:
 
 
 def sample_blocks(
-    code: Code,
-    program: Program | None,
+    code: BuiltCode,
+    program: Program,
     launch: Launch,
-    device: Device,
     blocks: WorkingBlocks,
     wave: int = 1,
     standing: int = 0,
+    reads: Reads | None = None,
 ) -> Executed:
     """Execute some of ``blocks``, spread over them, and as much of a wave as can be afforded.
 
@@ -114,18 +107,17 @@ def sample_blocks(
     if need be: ``standing``, the one that is simulated. It represents all where two others execute
     just the same and no buffer has a content that may distinguish blocks.
     """
-    assert program is not None
-    machine = code.executable(device.arch)
+    machine = code.executable()
     needed = control_slice(machine)
     arguments = execution_arguments(program.parameters, launch)
     members = loop_members(program)
 
     def execute_blocks(numbers: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
         in_grid = tuple(map(blocks.in_grid, numbers))
-        return execute(machine, launch, arguments, in_grid, limits, needed)
+        return execute(machine, launch, arguments, in_grid, limits, needed, reads=reads)
 
     def execute_one(number: int) -> Execution:
-        return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed)
+        return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed, reads=reads)
 
     def summarize(spread: Execution, run: Execution | None = None) -> Executed:
         return summarize_execution(spread, members, blocks, run)

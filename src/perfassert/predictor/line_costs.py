@@ -10,8 +10,7 @@ from perfassert.kernel.executed import Extremes, IssueCounts, SampleWork
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.model import BoundLaunch
-from perfassert.predictor.time import launch_model
+from perfassert.predictor.model import BoundLaunch, model_of
 from perfassert.quantity import round_significant
 from perfassert.source import SourceSpan
 
@@ -41,8 +40,7 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     """By file and line; none for what is not compiled code, or was not predicted here."""
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
-    kernel, launch, device = prediction.origin
-    bound_launch = launch_model(kernel, launch, device).bound_launch
+    launch, bound_launch = prediction.origin[1], model_of(prediction).bound_launch
     assert isinstance(bound_launch.kernel, BoundKernel)
     own, called = _charge_lines(bound_launch, bound_launch.kernel, launch)
     executed = _execution_texts(bound_launch.kernel.program, bound_launch.kernel.work)

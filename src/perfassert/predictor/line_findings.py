@@ -10,7 +10,7 @@ from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.program import ProgramInstruction
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.access_facts import access_facts
-from perfassert.predictor.time import launch_model
+from perfassert.predictor.model import model_of
 
 SPILL, UNCOALESCED, BANK_CONFLICT = "register-spill", "uncoalesced-access", "bank-conflict"
 
@@ -30,7 +30,7 @@ def line_findings(prediction: Prediction) -> tuple[LineFinding, ...]:
     predicted here. Accesses whose addresses are assumed are left out."""
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
-    model = launch_model(*prediction.origin)
+    model = model_of(prediction)
     kernel = model.bound_launch.kernel
     assert isinstance(kernel, BoundKernel)
     facts = access_facts(model)

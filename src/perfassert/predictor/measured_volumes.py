@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from perfassert.errors import LaunchError, UnitError, check_kind, close_matches
+from perfassert.errors import LaunchError, UnitError, close_matches
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume
-from perfassert.predictor.model import BoundLaunch
 from perfassert.quantity import Quantity, parse_quantity, round_significant, to_real
 from perfassert.source import Assumption
+
+if TYPE_CHECKING:
+    from perfassert.predictor.model import BoundLaunch
 
 MEASURABLE = ("l2_load", "l2_store", "dram_load", "dram_store")
 """What passes between the levels. What a warp asks of the L1 and of shared memory is a fact of its
@@ -23,21 +26,21 @@ addresses, and is not replaced."""
 
 
 def with_measured(
-    bound_launch: BoundLaunch, launch: Launch, warps: int, measured: Mapping[str, str | float]
-) -> tuple[BoundLaunch, tuple[Assumption, ...]]:
-    """The launch with these volumes in place of the estimated ones, and a note on each.
+    bound_launch: BoundLaunch, launch: Launch, measured: Mapping[str, str | float]
+) -> BoundLaunch:
+    """Return the launch with these volumes in place of the estimated ones, and a note on each.
 
     ``measured``: by name, in bytes of the launch, or as text with a unit and a granularity
     (``"8 B/update"``). Fields and parts keep their shares. Raises :class:`LaunchError`.
     """
     volumes = bound_launch.estimate.volumes
+    warps = -(-launch.threads_per_block // bound_launch.device.warp_size)
     counts = {
         "thread": bound_launch.threads,
         "update": bound_launch.threads * bound_launch.kernel.updates_per_thread,
         "warp": warps * launch.blocks,
         "block": launch.blocks,
     }
-    check_kind(measured, Mapping, "volumes", LaunchError)
     changed, notes = {}, []
     for name, value in measured.items():
         if name not in MEASURABLE:
@@ -49,7 +52,7 @@ def with_measured(
             Assumption(f"{name} is given: {changed[name].total}, predicted {before.total}")
         )
     estimate = replace(bound_launch.estimate, volumes=replace(volumes, **changed))
-    return replace(bound_launch, estimate=estimate), tuple(notes)
+    return replace(bound_launch, estimate=estimate, notes=tuple(notes))
 
 
 def _bytes(name: str, value: str | float, counts: Mapping[str, int]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import prod
 from typing import Protocol
 
@@ -22,14 +21,17 @@ from perfassert.kernel.description import (
     CompiledKernel,
     Description,
     GraphKernel,
-    Kernel,
     WrittenKernel,
 )
 from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
+from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.fetching import Fetching
+from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
+from perfassert.predictor.question import Question
+from perfassert.source import Assumption
 
 BLOCK_LAUNCH = "block launch"
 """The class of the node that stands for it."""
@@ -43,7 +45,7 @@ class BoundLaunch:
 
     ``threads``: unmasked ones; ``working``: blocks that have one; ``effective_launch``: the launch
     that the volumes are of: without the blocks that have nothing to do, and with those that loops
-    over the grid stand for.
+    over the grid stand for. ``notes``: what was given in place of an estimate.
     """
 
     kernel: Description
@@ -54,17 +56,28 @@ class BoundLaunch:
     shared_bytes: int
     working: int
     effective_launch: Launch
+    notes: tuple[Assumption, ...] = ()
 
 
-def bind_launch(kernel: Kernel, launch: Launch, device: Device) -> BoundLaunch:
-    """Bind a kernel to a launch, and estimate what it moves."""
+def bind_launch(question: Question) -> BoundLaunch:
+    """Bind a kernel to its launch, and estimate what it moves."""
+    kernel, launch, device = question.kernel, question.launch, question.device
     if isinstance(kernel, CompiledKernel):
-        from perfassert.predictor.executed import bind_kernel  # and front ends, which take long
+        from perfassert.predictor.executed import bind_question  # and front ends, which take long
 
-        described, effective_launch = bind_kernel(kernel, launch, device)
-    else:
-        described, effective_launch = kernel.bind(launch, device.arch, device.warp_size)
-    return estimate_bound_launch(described, effective_launch, launch, device)
+        return estimate_question(question, *bind_question(question))
+    return estimate_question(question, *kernel.bind(launch, device.arch, device.warp_size))
+
+
+def estimate_question(
+    question: Question, described: Description, effective_launch: Launch
+) -> BoundLaunch:
+    """Estimate what a bound kernel moves, or take what was measured of that."""
+    launch, device = question.launch, question.device
+    bound_launch = estimate_bound_launch(described, effective_launch, launch, device)
+    if not question.volumes:
+        return bound_launch
+    return with_measured(bound_launch, launch, question.volumes)
 
 
 def estimate_bound_launch(
@@ -136,6 +149,13 @@ class Edit(Protocol):
     ) -> InstructionGraph:
         """Other demands and latencies; ``latencies``: by class, as the kernel's author gives
         them."""
+
+
+def model_of(prediction: Prediction) -> Model:
+    """Return what was simulated for a prediction that was made in this process."""
+    assert prediction.asked is not None
+    model: Model = prediction.asked.model()
+    return model
 
 
 def make_model(
@@ -226,10 +246,9 @@ def _graph(kernel: Description) -> InstructionGraph:
     if isinstance(kernel, BoundKernel):
         return kernel.graph
     assert isinstance(kernel, WrittenKernel)
-    return _graph_of_written(kernel)
+    return kernel.found.once(_graph_of_written, lambda: _graph_of_written(kernel))
 
 
-@lru_cache(maxsize=16)  # what all launches of a sweep have in common
 def _graph_of_written(kernel: WrittenKernel) -> InstructionGraph:
     if isinstance(kernel, GraphKernel):
         return with_touches(kernel.with_spaces(), kernel)

@@ -19,6 +19,7 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.provenance import ORDINARY
+from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
@@ -43,6 +44,7 @@ def rare_sides(
     launch: Launch,
     arguments: list[ArgumentValue],
     blocks: WorkingBlocks,
+    reads: Reads | None = None,
 ) -> Rare:
     """Jumps of which ordinary numbers never take one side, where floats that are not given decide:
     by address, with True where they never jump."""
@@ -57,7 +59,9 @@ def rare_sides(
     sides: set[tuple[int, bool]] = set()
     for signed in (True, False):
         presets = tuple(replace(p, signed=signed) for p in code.presets)
-        run = execute(replace(code, presets=presets), launch, arguments, some, _LIMITS, needed)
+        run = execute(
+            replace(code, presets=presets), launch, arguments, some, _LIMITS, needed, reads=reads
+        )
         if len(run.cut):
             return frozenset()
         for jump, counts in run.taken.items():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import ExecutionLimits
-from perfassert.engines.execution.reads import Reads, watch_reads
+from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import origins
 from perfassert.frontends.cuda.kernels import CompiledCode
@@ -18,7 +18,8 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.arguments import execution_arguments
-from perfassert.predictor.executed import bind_kernel
+from perfassert.predictor.executed import bind_question
+from perfassert.predictor.session import Session
 
 _THREADS = 8192  # that run side by side: wide enough that arrays pay off
 _HOPELESS = 4  # times the limit: where the first blocks promise so much, the others are not tried
@@ -41,8 +42,9 @@ def run(
     lanes. Blocks that wait for each other do not come to an end."""
     code = kernel.compiled
     assert isinstance(code, CompiledCode)
-    machine = code.executable(device.arch)
-    arguments = execution_arguments(code.program(device.arch).parameters, launch)
+    built = code.build(device.arch)
+    machine = built.executable()
+    arguments = execution_arguments(built.program().parameters, launch)
     side_by_side = max(1, _THREADS // launch.threads_per_block)
     left = lane_instructions
     memory = None
@@ -65,8 +67,9 @@ def run(
 
 def sample(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
     """What a prediction of the launch executes: the pages whose values decide about it."""
-    with watch_reads() as reads:
-        bind_kernel(kernel, launch, device)
+    question = Session(budget=0).ask(kernel, launch, device)  # nothing is recalled, all is read
+    reads = Reads()
+    bind_question(question, reads)
     return reads
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import fmean
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
+from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.atomics import atomic_cycles
 from perfassert.predictor.dealing import Alone, unevenness
@@ -31,13 +30,11 @@ from perfassert.predictor.model import (
     BoundLaunch,
     Edit,
     Model,
-    bind_launch,
     make_model,
     uneven_work,
 )
 from perfassert.predictor.shortening import shorter_units, tells_of_all
 from perfassert.source import Assumption
-from perfassert.system.collection import without_collections
 from perfassert.system.process_pool import map_in_threads
 
 _SERVER = {
@@ -84,35 +81,6 @@ class UnitRun:
     simulated: int
     assumptions: tuple[Assumption, ...]
     uneven: float = 1.0
-
-
-def version_of(kernel: Kernel, device: Device) -> str | None:
-    """What tells a kernel from itself after its file has changed; None where nothing does."""
-    if not isinstance(kernel, CompiledKernel):
-        return ""
-    from perfassert.frontends.cuda.kernels import CompiledCode  # which who has it has imported
-
-    code = kernel.compiled
-    if isinstance(code, CompiledCode):  # compiled again if its file has changed
-        return code.binary(device.arch).digest
-    return None
-
-
-def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
-    """The model of a launch, whose stalls, advice and time line ask for it again."""
-    return versioned_model(kernel, launch, device, version_of(kernel, device))
-
-
-def versioned_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
-    """The same, where :func:`version_of` the kernel is known."""
-    model = _launch_model if version is not None else _launch_model.__wrapped__
-    with without_collections():
-        return model(kernel, launch, device, version)
-
-
-@lru_cache(maxsize=8)  # those of all predictions would fill the memory
-def _launch_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
-    return loaded_model(bind_launch(kernel, launch, device), launch, device)
 
 
 def loaded_model(

@@ -12,9 +12,8 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.memory import QUEUE
-from perfassert.predictor.model import Model
+from perfassert.predictor.model import Model, model_of
 from perfassert.predictor.sampling import reason_of
-from perfassert.predictor.time import launch_model
 
 LAUNCH, DRAIN = "launch", "drain"
 """Waiting for the block to begin, and to end; beside the reasons of stalls."""
@@ -39,9 +38,9 @@ Lane = tuple[TimelineSpan, ...]
 def timeline(prediction: Prediction) -> tuple[Lane, ...]:
     """Warps in the order of the unit. None of a prediction that was not made here, or where warps
     run too many instructions to be watched."""
-    if prediction.origin is None:
+    if prediction.asked is None:
         return ()
-    model = launch_model(*prediction.origin)
+    model = model_of(prediction)
     known = _Reasons(model)
     warps: dict[tuple[int, int], list[TimelineSpan]] = {}
     for interval in watch(model.unit, _MOST):

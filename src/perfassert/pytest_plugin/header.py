@@ -7,9 +7,8 @@ from perfassert.version import VERSION
 
 
 def line(toolchain: str | None = None) -> str:
-    """``reference`` is what a wheel without the compiled engine has: the same results, later."""
+    """Return the line; without the compiled engine every prediction is refused."""
     compiler = f", CUDA {toolchain}" if toolchain else ""
     if available():
         return f"perfassert: {VERSION}, compiled engine{compiler}"
-    slow = "reference engine (slow: no compiled engine was installed)"
-    return f"perfassert: {VERSION}, {slow}{compiler}"
+    return f"perfassert: {VERSION}, no compiled engine: nothing can be predicted{compiler}"

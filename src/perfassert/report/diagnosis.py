@@ -12,8 +12,8 @@ from perfassert.kernel.program import Program
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.diagnose import advisor_case
+from perfassert.predictor.model import model_of
 from perfassert.predictor.predict import predict
-from perfassert.predictor.time import launch_model
 from perfassert.predictor.timeline import timeline, timeline_data
 from perfassert.report.explain import reachable_instructions
 from perfassert.report.sources import relative, waits
@@ -71,5 +71,5 @@ def _waiting(number: int, blames: list[tuple[int, str, float]]) -> Mapping[str, 
 
 
 def _program(prediction: Prediction) -> Program | None:
-    kernel = launch_model(*prediction.origin).bound_launch.kernel
+    kernel = model_of(prediction).bound_launch.kernel
     return kernel.program if isinstance(kernel, BoundKernel) else None

@@ -11,7 +11,7 @@ from machine import compiled, launched
 
 import perfassert as pa
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.reads import watch_reads
+from perfassert.engines.execution.reads import Reads
 from perfassert.errors import LaunchError
 
 CODE = """
@@ -32,9 +32,10 @@ def code(tmp_path_factory):
     return compiled(path, "chase", "sm_80")
 
 
-def chased(code, region, compiled_core, hops=3):
+def chased(code, region, compiled_core, reads=None, hops=3):
     out = np.zeros(BLOCKS * 32, np.int64)
-    return launched(code, (BLOCKS,), (32,), [region, out, hops], compiled=compiled_core)
+    given = [region, out, hops]
+    return launched(code, (BLOCKS,), (32,), given, compiled=compiled_core, reads=reads)
 
 
 def given(content, offset, pages=None):
@@ -51,8 +52,8 @@ def given(content, offset, pages=None):
 @pytest.mark.parametrize("offset", [0, 24, 252])
 def test_pages_that_were_read_are_enough(code, compiled_core, offset):
     content = np.random.default_rng(offset).permutation(SIZE).astype(np.int32).view(np.uint8)
-    with watch_reads() as reads:
-        whole = chased(code, given(content, offset), compiled_core)
+    reads = Reads()
+    whole = chased(code, given(content, offset), compiled_core, reads)
     pages = reads.pages["arg0"]
     assert 0 < len(pages) < SIZE * 4 // PAGE
     again = chased(code, given(content, offset, pages), compiled_core)
@@ -64,8 +65,8 @@ def test_pages_that_were_read_are_enough(code, compiled_core, offset):
 @pytest.mark.parametrize("compiled_core", [True, False])
 def test_other_pages_are_unknown(code, compiled_core):
     content = np.random.default_rng(1).permutation(SIZE).astype(np.int32).view(np.uint8)
-    with watch_reads() as reads:
-        chased(code, given(content, 0), compiled_core)
+    reads = Reads()
+    chased(code, given(content, 0), compiled_core, reads)
     fewer = reads.pages["arg0"][1:]
     missing = chased(code, given(content, 0, fewer), compiled_core)
     assert missing.guesses or missing.unknown["arg1"]
@@ -76,9 +77,9 @@ def test_other_pages_are_unknown(code, compiled_core):
 
 
 def test_only_wanted_values_are_kept(code):
-    with watch_reads() as reads:
-        launched(code, (BLOCKS,), (32,), [np.zeros(SIZE, np.int32), np.zeros(256, np.int64), 1],
-                 needed=frozenset())  # fmt: skip
+    reads = Reads()
+    launched(code, (BLOCKS,), (32,), [np.zeros(SIZE, np.int32), np.zeros(256, np.int64), 1],
+             needed=frozenset(), reads=reads)  # fmt: skip
     assert not reads.pages
     assert reads.instructions
 
@@ -109,6 +110,6 @@ extern "C" __global__ void through(const int* const* pointers, int* out)
 """)
     code = compiled(path, "through", "sm_80")
     wild = np.full(32, 0x7F0000000000, np.uint64)
-    with watch_reads() as reads:
-        launched(code, (1,), (32,), [wild, np.zeros(32, np.int32)])
+    reads = Reads()
+    launched(code, (1,), (32,), [wild, np.zeros(32, np.int32)], reads=reads)
     assert list(reads.pages) == ["arg0"]

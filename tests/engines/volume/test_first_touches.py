@@ -9,6 +9,7 @@ import perfassert as pa
 from perfassert.engines.volume.binding import bind_groups
 from perfassert.engines.volume.first_touches import first_touches
 from perfassert.predictor.model import bind_launch
+from perfassert.predictor.session import DEFAULT
 
 WHOLE = slice(None)
 GPU = pa.device("a100")
@@ -38,7 +39,7 @@ def walked(folder, index, type_="float", guard="", unroll=1):
         "n": N,
     }  # fmt: skip
     launch = pa.Launch(BLOCKS, 64, args=args)
-    bound = bind_launch(pa.from_cuda(file), launch, GPU)
+    bound = bind_launch(DEFAULT.ask(pa.from_cuda(file), launch, GPU))
     groups = [g for g in bound.estimate.groups if g.field == "a"]
     most = [g for g in groups if g.loops == max((g.loops for g in groups), key=len)]
     return first_touches(most, bound.effective_launch, GPU)

@@ -9,7 +9,7 @@ from perfassert.engines.execution.interpreter import Interpreter
 from perfassert.engines.execution.memory import GlobalMemory
 from perfassert.engines.execution.plan import ExecutionLimits, ExecutionPlan
 from perfassert.engines.execution.presets import ArgumentValue, Setting
-from perfassert.engines.execution.reads import note_reads
+from perfassert.engines.execution.reads import Reads, note_reads
 from perfassert.engines.execution.result import Execution
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode
@@ -24,16 +24,19 @@ def execute(
     needed: frozenset[tuple[int, int]] | None = None,
     compiled: bool = True,
     memory: GlobalMemory | None = None,
+    reads: Reads | None = None,
 ) -> Execution:
     """Execute ``blocks`` (linear indices, x fastest) side by side.
 
     ``needed``: the (instruction, part) whose values are wanted, as
     :func:`~perfassert.engines.execution.slicing.control_slice` finds them; None: all.
     ``compiled``: on the compiled engine where it was built; both have the same results, to the bit.
-    ``memory``: as an execution of the same arguments left it; it is changed.
+    ``memory``: as an execution of the same arguments left it; it is changed. ``reads``: gathers
+    what is read of buffers.
     """
     setting = Setting(code, launch, arguments, blocks, memory)
     plan = ExecutionPlan(setting, limits or ExecutionLimits(), needed)
     done = run_compiled(plan) if compiled and available() else Interpreter(plan).run()
-    note_reads(done, needed)
+    if reads is not None:
+        note_reads(reads, done, needed)
     return done

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,25 +27,8 @@ class Reads:
     instructions: int = 0
 
 
-_watched: ContextVar[Reads | None] = ContextVar("watched", default=None)
-
-
-@contextmanager
-def watch_reads() -> Iterator[Reads]:
-    """What the executions inside of it read."""
-    reads = Reads()
-    token = _watched.set(reads)
-    try:
-        yield reads
-    finally:
-        _watched.reset(token)
-
-
-def note_reads(done: Execution, needed: frozenset[tuple[int, int]] | None) -> None:
-    """Add those of an execution, if someone watches; ``needed`` as it was given to it."""
-    reads = _watched.get()
-    if reads is None:
-        return
+def note_reads(reads: Reads, done: Execution, needed: frozenset[tuple[int, int]] | None) -> None:
+    """Add those of an execution to ``reads``; ``needed`` as it was given to it."""
     reads.instructions += int(done.executed.sum())
     for touch in done.touches:
         operation = done.code.instructions[touch.instruction].operations[touch.part]

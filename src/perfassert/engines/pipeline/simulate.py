@@ -8,7 +8,7 @@ from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.results import Simulation, Totals
-from perfassert.errors import GraphError, LaunchError, in_short
+from perfassert.errors import GraphError, LaunchError, PerfAssertError, in_short
 from perfassert.kernel.graph import MOST_WARPS, InstructionGraph, Latency, LatencyRule
 from perfassert.quantity import to_boolean, to_integer
 
@@ -114,14 +114,21 @@ def _endless(count: str) -> GraphError:
 def run_bounded(unit: Unit, limit: int) -> Totals:
     """Run at most about ``limit`` instructions; the totals say if they were cut short.
 
-    Without the compiled engine, or where times do not fit into it, only as many blocks run as the
-    reference can take in a moment. Raises :class:`LaunchError` where a few are too much for it.
+    Where times do not fit into the compiled engine, only as many blocks run as the reference can
+    take in a moment.
+
+    Raises:
+        LaunchError: a few blocks are too much for the reference.
+        PerfAssertError: the compiled engine is not installed. The reference would be cut short
+            earlier, and the time another one.
     """
     from dataclasses import replace
 
     from perfassert.engines.pipeline.compiled import available, fits, run_compiled
 
-    if available() and fits(unit):
+    if not available():
+        raise PerfAssertError(MISSING_ENGINE)
+    if fits(unit):
         return run_compiled(unit, True, limit)
     length = unit.block_length
     if length * unit.resident > _REFERENCE_LONGEST:
@@ -139,6 +146,11 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
     return totals
 
 
+MISSING_ENGINE = (
+    "perfassert was installed without its compiled engine, which predictions need; install a wheel "
+    "for this platform, or a C++17 compiler, then: pip install --force-reinstall --no-deps "
+    "--no-cache-dir perfassert"
+)
 _MOST_SCHEDULERS = 2**10
 _MOST_SIMULATED = {"in-order": 2**26, "dataflow": 2**23}  # a minute at most
 _REFERENCE_INSTRUCTIONS = 30_000

@@ -19,7 +19,7 @@ from perfassert.frontends.machine.bulk_copies import (
 )
 from perfassert.frontends.machine.control_flow import Flow
 from perfassert.frontends.machine.inlining import PlacedInstruction, place
-from perfassert.frontends.machine.lowering import lower
+from perfassert.frontends.machine.lowering import Lowered, lower
 from perfassert.frontends.machine.matrix import (
     described_variant,
     descriptor_operands,
@@ -73,14 +73,15 @@ def describe(
     binary: Binary,
     rare: Collection[tuple[int, bool]] = (),
     executed: Collection[tuple[int, bool]] = (),
+    lowered: Lowered | None = None,
 ) -> Program:
     """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read.
 
     ``rare``: conditional jumps of which one side is taken never to be executed, by their address:
     with True it is jumping. ``executed``: sides that an executed sample took, which are not taken
-    to be rare.
+    to be rare. ``lowered``: what :func:`lower` returns for the binary, if it is known.
     """
-    return Describer(binary, rare, executed).program()
+    return Describer(binary, rare, executed, lowered).program()
 
 
 class Describer:
@@ -91,8 +92,10 @@ class Describer:
         binary: Binary,
         rare: Collection[tuple[int, bool]] = (),
         executed: Collection[tuple[int, bool]] = (),
+        lowered: Lowered | None = None,
     ) -> None:
         self.binary = binary
+        self.lowered = lowered or lower(binary)
         self.rare = rare
         self.executed = executed
         self.variables = {v.offset: f"global {demangle(v.name)}" for v in binary.variables}
@@ -116,7 +119,7 @@ class Describer:
     def read(self) -> None:
         """The instructions, and what they compute."""
         binary = self.binary
-        listing, machine = lower(binary)
+        listing, machine = self.lowered
         self.placed, jumps, notes = place(listing)
         number = int("".join(filter(str.isdigit, binary.arch)) or 0)
         constants = Constants(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from os import PathLike
 from pathlib import Path
@@ -39,7 +36,7 @@ from perfassert.frontends.binding.executed_accesses import with_touched
 from perfassert.frontends.binding.grid_strides import normalise_strides
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
-from perfassert.frontends.machine.lowering import executable
+from perfassert.frontends.machine.lowering import Lowered, lower
 from perfassert.frontends.toolchain.ahead import build
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
@@ -50,6 +47,7 @@ from perfassert.frontends.toolchain.build import (
 from perfassert.frontends.toolchain.signature import Declared
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
+from perfassert.kernel.content import content_digest, listing_without_folders
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.executed import Executed, SampleWork
 from perfassert.kernel.field import Field
@@ -241,10 +239,8 @@ def from_cubin(
     return _kernel(path, kind, kernel, hints, arch=arch, toolchain=toolchain)
 
 
-@lru_cache(maxsize=512)
 def with_toolchain(kernel: Kernel, toolchain: str) -> Kernel:
-    """The kernel compiled by that CUDA release: the same object for the same kernel, so that what
-    is known of it is known again.
+    """Return the kernel, to be compiled by that CUDA release.
 
     The kernel itself where no release of NVIDIA's tools compiles it, or where it names its own.
     """
@@ -360,102 +356,28 @@ class Hints:
         renamed = (replace(p, name=name) for p, name in zip(known, names, strict=True))
         return replace(binary, parameters=tuple(renamed)).with_digest()
 
-    def bind(
-        self,
-        binary: Binary,
-        launch: Launch,
-        warp_size: int,
-        executed: Executed | None = None,
-        rare: Rare = frozenset(),
-        least: bool = False,
-    ) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of.
 
-        ``executed``: what a sample of its blocks found, where closed forms end or are wrong;
-        ``rare``: sides of jumps that are taken never to be executed; ``least``: as of the
-        :class:`~perfassert.frontends.binding.binder.Binder`.
-        """
-        program = _program(binary, rare)
-        if executed and (sides := _executed_slow_paths(program, executed.work)):
-            program = _program(binary, rare, sides)
-        arguments = Arguments(program, launch, binary.kernel)
-        check_trip_counts(program, self.trip_counts)
-        values = read_assumed_values(self.assume, program)
-        binder = Binder(
-            program, launch, arguments, self.trip_counts, values, warp_size, executed, least
-        )
-        for text, place in assumed_value_texts(self.assume, program):
-            binder.assume(text, place)
-        bound, touches = bind_accesses(binder)
-        bound = with_touched(binder, bound, touches)
-        bound = tuple(map(arguments.place_access, bound))
-        effective_launch, bound = normalise_strides(binder, bound)
-        stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
-        graph = launch_graph(program, binder, touches, warp_size, stands.block)
-        flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
-        unmasked = prod(launch.working_grid(effective_launch))
-        if stands.amount is not None:  # the mean of all threads
-            flops *= stands.amount / unmasked
-        if executed is not None:
-            warps = -(-launch.threads_per_block // warp_size)
-            share, idle = (stands.amount or unmasked) / executed.of, 1 - unmasked / executed.of
-            if executed.blocks == 1:  # it is the one that is simulated
-                share, idle = 1.0, 0.0
-            disagreement = contradiction(graph, executed.work, warps, share, idle)
-            if disagreement and not executed.corrections:
-                corrected = replace(
-                    executed, corrections=(Assumption(f"{CORRECTED}: {disagreement}"),)
-                )
-                return self.bind(binary, launch, warp_size, corrected, rare, least)
-            if disagreement:
-                binder.assume(disagreement, stands_for=DISAGREEMENT)
-            if executed.work_error > _UNSURE:
-                binder.assume(
-                    f"blocks differ in work: the mean of {executed.sample} may be off by "
-                    f"{executed.work_error:.0%}", stands_for="sample",
-                )  # fmt: skip
-        elif not rare:
-            read = binder.assumed_and_read
-            check_assumed_values(self.assume, program, read)
-        aligned = {n: b.alignment for n, b in arguments.buffers.items()}
-        names = dict.fromkeys(a.field for a in bound)
-        kernel = BoundKernel(
-            name=binary.kernel,
-            fields={n: Field.pointer(n, aligned.get(n, 256)) for n in names},
-            flops=flops,
-            dtype=dtype,
-            registers=max(binary.registers, 1),
-            shared_bytes=binary.shared_bytes,
-            updates_per_thread=self.updates_per_thread,
-            assumptions=(*program.assumptions, *binder.assumptions),
-            graph=graph,
-            bound=bound,
-            spill_bytes=binary.local_bytes,
-            program=program,
-            code_bytes=program.code_bytes,
-            working=stands.working,
-            standing=stands.block,
-            executed=executed,
-            rare=rare,
-            arithmetic=arithmetic,
-        )
-        return kernel, effective_launch
+class Analyses:
+    """Binaries and their analyses, made anew each time; a session recalls them instead."""
+
+    def binary(self, source: Source, arch: str) -> Binary:
+        """The source, compiled from the files as they are now."""
+        return build(source, arch)
+
+    def digest(self, code: BuiltCode) -> str:
+        """Digest of code, without the folders of its files."""
+        return content_digest(code)
+
+    def lowered(self, binary: Binary) -> Lowered:
+        """Instructions of the listing, and the operations that they stand for."""
+        return lower(binary)
+
+    def program(self, binary: Binary, rare: Rare, executed: Rare) -> Program:
+        """See :func:`~perfassert.frontends.analysis.describe.describe`."""
+        return describe(binary, rare, executed, self.lowered(binary))
 
 
-_built: ContextVar[dict[tuple[CompiledCode, str], Binary] | None] = ContextVar(
-    "built", default=None
-)
-
-
-@contextmanager
-def files_as_they_are() -> Iterator[None]:
-    """Within the block no file is looked at again whose code is known: one prediction is of one
-    state of the files."""
-    before = _built.set({})
-    try:
-        yield
-    finally:
-        _built.reset(before)
+DIRECT = Analyses()
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,22 +397,24 @@ class CompiledCode:
         return self.source if isinstance(self.source, Source) else self.source(arch)
 
     def binary(self, arch: str) -> Binary:
-        """Compiled for ``arch``; a file that has changed is compiled again."""
-        known = _built.get()
-        if known is None:
-            return self._build(arch)
-        if (self, arch) not in known:
-            known[self, arch] = self._build(arch)
-        return known[self, arch]
+        """Compile for ``arch``, from the files as they are now."""
+        return self.build(arch).built
 
-    def _build(self, arch: str) -> Binary:
+    def build(self, arch: str, analyses: Analyses = DIRECT) -> BuiltCode:
+        """Compile for ``arch``, from the files as they are now.
+
+        Args:
+            arch: the architecture.
+            analyses: where the code takes its analyses from.
+        """
         source, constants = self.source_for(arch), self.hints.constants
-        binary = self._with_declared_parameters(build(source, arch))
+        binary = self._with_declared_parameters(analyses.binary(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
             if not self.hints.recorded:
-                check_constants(binary, constants, executable(binary))
-        return self.hints.rename_parameters(with_constants(binary, constants))
+                check_constants(binary, constants, analyses.lowered(binary)[1])
+        binary = self.hints.rename_parameters(with_constants(binary, constants))
+        return BuiltCode(binary, self.hints, analyses)
 
     def _with_declared_parameters(self, binary: Binary) -> Binary:
         """The binary with what the generator knows of its parameters."""
@@ -510,23 +434,15 @@ class CompiledCode:
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""
-        return _program(self.binary(arch))
+        return self.build(arch).program()
 
-    def bind(
-        self,
-        launch: Launch,
-        arch: str,
-        warp_size: int,
-        executed: Executed | None = None,
-        rare: Rare = frozenset(),
-        least: bool = False,
-    ) -> tuple[BoundKernel, Launch]:
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.binary(arch), launch, warp_size, executed, rare, least)
+        return self.build(arch).bind(launch, arch, warp_size)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
-        return executable(self.binary(arch))
+        return self.build(arch).executable()
 
 
 def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
@@ -539,10 +455,40 @@ def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
 
 @dataclass(frozen=True, eq=False)
 class BuiltCode:
-    """Code that was compiled for one device and one launch: otherwise as :class:`CompiledCode`."""
+    """Code compiled for one device: its binary, and what its author says about it.
+
+    ``analyses``: where its analyses come from; they follow from the binary alone.
+    """
 
     built: Binary
     hints: Hints
+    analyses: Analyses = DIRECT
+
+    def program(self, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:
+        """The description; see :func:`~perfassert.frontends.analysis.describe.describe`."""
+        return self.analyses.program(self.built, rare, executed)
+
+    def executable(self) -> MachineCode:
+        """What ``engines/execution`` runs."""
+        return self.analyses.lowered(self.built)[1]
+
+    def digest(self) -> str:
+        """Digest of the code's content, without the folders of its files."""
+        return self.analyses.digest(self)
+
+    def content(self) -> tuple[object, ...]:
+        """See :mod:`perfassert.kernel.content`."""
+        binary, hints = self.built, self.hints
+        numbers = (
+            binary.registers, binary.shared_bytes, binary.local_bytes, binary.parameter_base,
+            binary.code_bytes,
+        )  # fmt: skip
+        return (
+            binary.mangled, binary.arch, listing_without_folders(binary.listing), numbers,
+            binary.parameters, binary.constants, binary.unset, binary.valued, binary.variables,
+            binary.tools, binary.assumptions, hints.updates_per_thread, hints.trip_counts,
+            hints.assume, hints.recorded,
+        )  # fmt: skip
 
     def bind(
         self,
@@ -553,15 +499,95 @@ class BuiltCode:
         rare: Rare = frozenset(),
         least: bool = False,
     ) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.built, launch, warp_size, executed, rare, least)
+        """Graph and accesses for a launch, and the launch that the volumes are those of.
 
-    def executable(self, arch: str) -> MachineCode:
-        """What ``engines/execution`` runs."""
-        return executable(self.built)
+        Args:
+            launch: grid, block and arguments.
+            arch: the architecture that the code was compiled for.
+            warp_size: threads of a warp.
+            executed: what a sample of blocks found, where closed forms end or are wrong.
+            rare: sides of jumps that are taken never to be executed.
+            least: as of the :class:`~perfassert.frontends.binding.binder.Binder`.
+        """
+        kernel, work, contradicted = _bind(self, launch, warp_size, executed, rare, least)
+        if executed is not None and contradicted and not executed.corrections:
+            # Closed forms for some instructions do not fit counts for others: counts for all.
+            corrections = (Assumption(f"{CORRECTED}: {contradicted}"),)
+            executed = replace(executed, corrections=corrections)
+            kernel, work, _ = _bind(self, launch, warp_size, executed, rare, least)
+        return kernel, work
 
 
-Code = Union[CompiledCode, BuiltCode]
+def _bind(
+    code: BuiltCode,
+    launch: Launch,
+    warp_size: int,
+    executed: Executed | None,
+    rare: Rare,
+    least: bool,
+) -> tuple[BoundKernel, Launch, str]:
+    """As :meth:`BuiltCode.bind`; last, how graph and executed counts differ, if they do."""
+    binary, hints, contradicted = code.built, code.hints, ""
+    program = code.program(rare)
+    if executed and (sides := _executed_slow_paths(program, executed.work)):
+        program = code.program(rare, sides)
+    arguments = Arguments(program, launch, binary.kernel)
+    check_trip_counts(program, hints.trip_counts)
+    values = read_assumed_values(hints.assume, program)
+    binder = Binder(
+        program, launch, arguments, hints.trip_counts, values, warp_size, executed, least
+    )
+    for text, place in assumed_value_texts(hints.assume, program):
+        binder.assume(text, place)
+    bound, touches = bind_accesses(binder)
+    bound = with_touched(binder, bound, touches)
+    bound = tuple(map(arguments.place_access, bound))
+    effective_launch, bound = normalise_strides(binder, bound)
+    stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
+    graph = launch_graph(program, binder, touches, warp_size, stands.block)
+    flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
+    unmasked = prod(launch.working_grid(effective_launch))
+    if stands.amount is not None:  # the mean of all threads
+        flops *= stands.amount / unmasked
+    if executed is not None:
+        warps = -(-launch.threads_per_block // warp_size)
+        share, idle = (stands.amount or unmasked) / executed.of, 1 - unmasked / executed.of
+        if executed.blocks == 1:  # it is the one that is simulated
+            share, idle = 1.0, 0.0
+        contradicted = contradiction(graph, executed.work, warps, share, idle)
+        if contradicted and executed.corrections:
+            binder.assume(contradicted, stands_for=DISAGREEMENT)
+        if executed.work_error > _UNSURE:
+            binder.assume(
+                f"blocks differ in work: the mean of {executed.sample} may be off by "
+                f"{executed.work_error:.0%}", stands_for="sample",
+            )  # fmt: skip
+    elif not rare:
+        read = binder.assumed_and_read
+        check_assumed_values(hints.assume, program, read)
+    aligned = {n: b.alignment for n, b in arguments.buffers.items()}
+    names = dict.fromkeys(a.field for a in bound)
+    kernel = BoundKernel(
+        name=binary.kernel,
+        fields={n: Field.pointer(n, aligned.get(n, 256)) for n in names},
+        flops=flops,
+        dtype=dtype,
+        registers=max(binary.registers, 1),
+        shared_bytes=binary.shared_bytes,
+        updates_per_thread=hints.updates_per_thread,
+        assumptions=(*program.assumptions, *binder.assumptions),
+        graph=graph,
+        bound=bound,
+        spill_bytes=binary.local_bytes,
+        program=program,
+        code_bytes=program.code_bytes,
+        working=stands.working,
+        standing=stands.block,
+        executed=executed,
+        rare=rare,
+        arithmetic=arithmetic,
+    )
+    return kernel, effective_launch, contradicted
 
 
 class PerLaunch(ABC):
@@ -575,11 +601,6 @@ class PerLaunch(ABC):
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
         code, launch = self.build_for(launch, arch, warp_size)
         return code.bind(launch, arch, warp_size)
-
-
-@lru_cache(maxsize=128)
-def _program(binary: Binary, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:
-    return describe(binary, rare, executed)
 
 
 def _executed_slow_paths(program: Program, work: SampleWork | None) -> Rare:

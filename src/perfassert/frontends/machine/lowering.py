@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 
 from perfassert.frontends.machine.lower_control import CONTROL
 from perfassert.frontends.machine.lower_floats import FLOAT
@@ -52,9 +51,12 @@ def executable(binary: Binary) -> MachineCode:
     return lower(binary)[1]
 
 
-@lru_cache(maxsize=32)
-def lower(binary: Binary) -> tuple[Listing, MachineCode]:
-    """The instructions of the kernel's listing, and what they stand for."""
+Lowered = tuple[Listing, MachineCode]
+"""Instructions of a listing, and the operations that they stand for."""
+
+
+def lower(binary: Binary) -> Lowered:
+    """Read the kernel's listing, and translate its instructions to operations."""
     listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
     return listing, _machine_code(binary, listing)
 

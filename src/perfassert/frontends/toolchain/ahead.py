@@ -15,6 +15,7 @@ from perfassert.system.process_pool import cores
 
 from . import build as builds
 from .binary import Binary, Source
+from .inputs import Recall, make_anew
 
 Wanted = tuple[Source, str]
 """A source, and the architecture that it is to be compiled for."""
@@ -75,9 +76,10 @@ def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
             one.close()
 
 
-def build(source: Source, arch: str) -> Binary:
+def build(source: Source, arch: str, recall: Recall = make_anew) -> Binary:
     """As :func:`perfassert.frontends.toolchain.build.build`; what is expected beside it follows.
 
     Nothing does with the text of a generator, which writes another one for each architecture.
     """
-    return builds.build(source, arch, _on_miss.get() if source.content is None else None)
+    on_miss = _on_miss.get() if source.content is None else None
+    return builds.build(source, arch, on_miss, recall)

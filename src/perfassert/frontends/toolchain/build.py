@@ -32,7 +32,7 @@ from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
-from .inputs import FilesChanged, FileStates, Inputs, remember
+from .inputs import FilesChanged, FileStates, Inputs, Recall, make_anew, remember
 from .modules import CompileJob
 
 T = TypeVar("T")
@@ -43,11 +43,15 @@ _OLDEST = 70  # compute capability × 10 of the oldest architecture with this en
 
 
 def build(
-    source: Source, arch: str, on_miss: Callable[[Source, str], None] | None = None
+    source: Source,
+    arch: str,
+    on_miss: Callable[[Source, str], None] | None = None,
+    recall: Recall = make_anew,
 ) -> Binary:
     """``source`` as machine code for ``arch`` (such as ``"sm_80"``).
 
-    ``on_miss`` is called with both before something is compiled that is not remembered.
+    ``on_miss`` is called with both before something is compiled that is not remembered. ``recall``
+    keeps in memory what was read from the cache.
 
     :class:`~perfassert.KernelSourceError` where the source cannot be read or compiled, with its
     place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
@@ -65,7 +69,8 @@ def build(
                 on_miss(source, arch)
             return _build(job, inputs)
 
-        return remember(job.key("kernel", repr(source.kernel)), inputs, make, from_dict, to_dict)
+        key = job.key("kernel", source.kernel or "")
+        return remember(key, inputs, make, from_dict, to_dict, recall=recall)
 
     return _of_one_state(source, arch, find_or_make)
 

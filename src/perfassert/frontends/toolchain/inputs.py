@@ -20,7 +20,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ from perfassert.system.watched_files import FileWatch, can_watch
 from . import cache
 
 T = TypeVar("T")
+Recall = Callable[[str, Callable[[], Any]], Any]
+"""Given a key and what makes a value for it, returns that value, made or kept in memory."""
 LOG = logging.getLogger("perfassert.toolchain")
 ABSENT, SPECIAL = "absent", "special"
 _RECORDS = 16  # of one key, the latest last
@@ -98,6 +100,11 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def make_anew(key: str, make: Callable[[], Any]) -> Any:
+    """A :data:`Recall` that keeps nothing."""
+    return make()
+
+
 class Inputs:
     """The files behind one result, gathered while it is made.
 
@@ -156,6 +163,7 @@ def remember(
     read: Callable[[Any], T],
     write: Callable[[T], object],
     outer: Inputs | None = None,
+    recall: Recall = make_anew,
 ) -> T:
     """Return the result that the cache has for the present files, else make and store it.
 
@@ -165,6 +173,7 @@ def remember(
         make: makes the result and lets ``inputs`` see the files.
         read: makes a result of what ``write`` has made of one.
         outer: inputs of the result that this one is a part of.
+        recall: keeps in memory what was read from the cache.
 
     Raises:
         FilesChanged: a file was changed meanwhile.
@@ -174,7 +183,8 @@ def remember(
         records: list[dict[str, str]] = cache.load(key, _records) or []
         for files in reversed(records):
             if all(inputs._states.get(path) == state for path, state in files.items()):
-                value = cache.load(_entry(key, files), read)
+                entry = _entry(key, files)
+                value: T | None = recall(entry, partial(cache.load, entry, read))
                 if value is not None:
                     inputs.files = files
                     return value

@@ -399,6 +399,12 @@ def _folders() -> tuple[Path, ...]:
 
 def _package(name: str) -> tuple[Path, ...]:
     """Folders of a package, which is not imported."""
+    return _package_on(name, tuple(sys.path))
+
+
+@lru_cache(maxsize=16)
+def _package_on(name: str, import_path: tuple[str, ...]) -> tuple[Path, ...]:
+    del import_path  # read by find_spec: here it only keys the cache
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):

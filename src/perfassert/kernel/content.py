@@ -1,0 +1,141 @@
+"""One canonical encoding of values, and its digest: equal content has an equal digest.
+
+A value is encoded by a tag of its type and its parts in order; no ``repr``, ``hash`` or pickle
+takes part, so that the digest is the same in every process, on every machine and under every
+version of Python. A class whose fields are not its content has a method ``content()`` that returns
+the parts.
+
+Example:
+    >>> content_digest((1, 2.0)) == content_digest((1, 2.0))
+    True
+    >>> content_digest((1, 2.0)) == content_digest((1, 2))
+    False
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from perfassert.source import SourceSpan
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def content_digest(*values: object, folders: bool = False) -> str:
+    """Return the SHA-256 of the canonical encoding of values, in hexadecimal.
+
+    Args:
+        values: what is encoded.
+        folders: True: source positions count with the folders of their files. Default: with the
+            file's name alone, so that a checkout elsewhere has the same digest.
+
+    Raises:
+        TypeError: a value, or a part of one, is of a type that has no canonical encoding, such as a
+            function or a path.
+    """
+    digest = hashlib.sha256()
+    _Encoder(digest.update, folders).feed_parts(b"q", "", values)
+    return digest.hexdigest()
+
+
+class _Encoder:
+    """Feeds the encodings of values to ``feed``, as bytes, one after the other."""
+
+    def __init__(self, feed: Callable[[bytes], object], folders: bool) -> None:
+        self._feed = feed
+        self._folders = folders
+
+    def feed_value(self, value: Any) -> None:
+        for kind, feed in _ENCODINGS:
+            if isinstance(value, kind):
+                feed(self, value)
+                return
+        if hasattr(type(value), "content"):
+            self.feed_parts(b"c", type(value).__name__, value.content())
+        elif is_dataclass(value) and not isinstance(value, type):
+            parts = [getattr(value, f.name) for f in fields(value)]
+            self.feed_parts(b"c", type(value).__name__, parts)
+        elif hasattr(value, "__array_interface__"):
+            self.feed_array(value)
+        else:
+            raise TypeError(f"a {type(value).__name__} has no canonical encoding")
+
+    def feed_text(self, tag: bytes, text: str) -> None:
+        self.feed_bytes(tag, text.encode("utf-8", "surrogatepass"))
+
+    def feed_bytes(self, tag: bytes, content: bytes) -> None:
+        self._feed(tag + len(content).to_bytes(8, "little"))
+        self._feed(content)
+
+    def feed_parts(self, tag: bytes, name: str, parts: Sequence[object]) -> None:
+        self.feed_text(tag, name)
+        self._feed(len(parts).to_bytes(8, "little"))
+        for part in parts:
+            self.feed_value(part)
+
+    def feed_unordered(self, tag: bytes, parts: Sequence[tuple[object, ...]]) -> None:
+        """Feed parts that have no order in the order of their encodings."""
+        self._feed(tag + len(parts).to_bytes(8, "little"))
+        encodings = []
+        for part in parts:
+            content = bytearray()
+            _Encoder(content.extend, self._folders).feed_parts(b"q", "", part)
+            encodings.append(bytes(content))
+        for encoding in sorted(encodings):
+            self._feed(encoding)
+
+    def feed_span(self, span: SourceSpan) -> None:
+        file = span.file if self._folders else os.path.basename(span.file)
+        self.feed_text(b"p", f"{file}:{span.line}:{span.column}")
+
+    def feed_array(self, array: Any) -> None:
+        import numpy
+
+        plain = numpy.asarray(array)
+        if plain.dtype.hasobject:
+            raise TypeError("an array of Python objects has no canonical encoding")
+        self.feed_parts(b"a", str(plain.dtype), [*plain.shape, array_digest(plain)])
+
+
+_ENCODINGS: tuple[tuple[Any, Callable[[_Encoder, Any], None]], ...] = (
+    (type(None), lambda e, value: e.feed_bytes(b"n", b"")),
+    (bool, lambda e, value: e.feed_bytes(b"t" if value else b"f", b"")),
+    (Enum, lambda e, value: e.feed_text(b"e", f"{type(value).__name__}.{value.name}")),
+    (str, lambda e, value: e.feed_text(b"s", value)),
+    ((bytes, bytearray), lambda e, value: e.feed_bytes(b"b", bytes(value))),
+    (int, lambda e, value: e.feed_text(b"i", f"{value:d}")),
+    (float, lambda e, value: e.feed_text(b"d", value.hex())),
+    (SourceSpan, _Encoder.feed_span),
+    (Mapping, lambda e, value: e.feed_unordered(b"m", list(value.items()))),
+    ((frozenset, set), lambda e, value: e.feed_unordered(b"u", [(item,) for item in value])),
+    (
+        (tuple, list),
+        lambda e, value: e.feed_parts(
+            b"q", type(value).__name__ if hasattr(value, "_fields") else "", value
+        ),
+    ),
+)
+"""Types and how they are encoded, the first that fits."""
+
+
+def array_digest(array: npt.NDArray[Any]) -> str:
+    """Return the SHA-256 of an array's bytes in C order; contiguous ones are not copied."""
+    import numpy
+
+    contiguous = numpy.ascontiguousarray(array)
+    return hashlib.sha256(contiguous.reshape(-1).view(numpy.uint8).data).hexdigest()
+
+
+_FILE = re.compile(r'(File ")([^"\n]*)"')
+
+
+def listing_without_folders(listing: str) -> str:
+    """Return a disassembler's listing whose line table names files without their folders."""
+    return _FILE.sub(lambda match: f'{match[1]}{os.path.basename(match[2])}"', listing)

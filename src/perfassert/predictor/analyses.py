@@ -1,0 +1,65 @@
+"""Analyses of compiled code that a session recalls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from perfassert.frontends.cuda.kernels import Analyses, BuiltCode, Rare
+from perfassert.frontends.machine.lowering import Lowered
+from perfassert.frontends.toolchain.ahead import build
+from perfassert.frontends.toolchain.binary import Binary, Source
+from perfassert.kernel.content import content_digest
+from perfassert.kernel.program import Program
+from perfassert.predictor.memo import Memo
+
+_INSTRUCTION_BYTES = 3 << 10
+"""Estimate of what an instruction takes, as read and as described."""
+
+
+def _binary_bytes(binary: Binary | None) -> int:
+    return 0 if binary is None else 2 * len(binary.listing)
+
+
+class RecalledAnalyses(Analyses):
+    """Analyses by the digest of the binary."""
+
+    def __init__(self, memo: Memo) -> None:
+        self._memo = memo
+
+    def binary(self, source: Source, arch: str) -> Binary:
+        """See :class:`~perfassert.frontends.cuda.kernels.Analyses`."""
+
+        def recall(key: str, make: Callable[[], Any]) -> Any:
+            return self._memo.recall("binary", key, make, _binary_bytes)
+
+        return build(source, arch, recall)
+
+    def digest(self, code: BuiltCode) -> str:
+        """See :class:`~perfassert.frontends.cuda.kernels.Analyses`."""
+        hints = code.hints
+        known = content_digest(
+            code.built.digest, hints.updates_per_thread, hints.trip_counts, hints.assume,
+            hints.recorded,
+        )  # fmt: skip
+        return self._memo.recall(
+            "digest", known, lambda: super(RecalledAnalyses, self).digest(code), len
+        )
+
+    def lowered(self, binary: Binary) -> Lowered:
+        """See :class:`~perfassert.frontends.cuda.kernels.Analyses`."""
+        return self._memo.recall(
+            "lower",
+            binary.digest,
+            lambda: super(RecalledAnalyses, self).lowered(binary),
+            lambda lowered: _INSTRUCTION_BYTES * len(lowered[1].instructions),
+        )
+
+    def program(self, binary: Binary, rare: Rare, executed: Rare) -> Program:
+        """See :class:`~perfassert.frontends.cuda.kernels.Analyses`."""
+        return self._memo.recall(
+            "describe",
+            (binary.digest, rare, executed),
+            lambda: super(RecalledAnalyses, self).program(binary, rare, executed),
+            lambda program: _INSTRUCTION_BYTES * len(program.instructions),
+        )

@@ -1,0 +1,193 @@
+"""A session: asks questions, runs the stages that answer them, and recalls what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from perfassert.errors import LaunchError, check_kind, in_short
+from perfassert.hardware.load import device as load_device
+from perfassert.hardware.model import Device
+from perfassert.kernel.description import CompiledKernel, Kernel
+from perfassert.kernel.launch import Launch
+from perfassert.prediction.prediction import Diagnosis, Prediction
+from perfassert.predictor.judge import judge
+from perfassert.predictor.memo import DEFAULT_BUDGET, Memo
+from perfassert.predictor.model import BoundLaunch, Model, bind_launch
+from perfassert.predictor.question import Question, make_question
+from perfassert.predictor.time import loaded_model
+from perfassert.system.collection import without_collections
+
+if TYPE_CHECKING:
+    from perfassert.frontends.cuda.kernels import Analyses
+
+_NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
+_NO_DIAGNOSIS = Diagnosis(MappingProxyType({}), None)
+_PREDICTION_BYTES = 24 << 10
+_NODE_BYTES, _MODEL_BYTES = 6 << 10, 64 << 10
+"""Estimates of what a prediction, a node of a model, and the rest of a model take in memory."""
+
+
+class Session:
+    """What is shared between predictions, within a budget of memory.
+
+    A prediction is the same in any session, after any other prediction; only its time differs.
+    Threads may share a session.
+
+    Args:
+        budget: bytes that it keeps at most; 0: everything is made anew. Default: 512 MB.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
+        >>> with pa.Session() as session:
+        ...     session.predict(fill, pa.Launch(16, 256), "a100").limiter
+        'parallelism'
+    """
+
+    def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
+        self._memo = Memo(budget)
+        self._analyses: Analyses | None = None
+
+    def predict(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        device: Device | str | Path,
+        *,
+        volumes: Mapping[str, str | float] | None = None,
+    ) -> Prediction:
+        """Predict a launch, as :func:`perfassert.predict` does.
+
+        Args:
+            kernel: from any entry point.
+            launch: grid, block and arguments.
+            device: a :class:`Device`, a name or alias, or the path of a device file.
+            volumes: measured volumes in place of predicted ones.
+        """
+        for argument, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
+            if not isinstance(value, kind):
+                raise LaunchError(f"{argument} must be a {kind.__name__}, not {in_short(value)}")
+        target = load_device(device)
+        _check_block(launch, target)
+        with without_collections():
+            return self.answer(self.ask(kernel, launch, target, volumes))
+
+    def ask(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        device: Device,
+        volumes: Mapping[str, Any] | None = None,
+    ) -> Question:
+        """Make a question of what files and arrays hold now."""
+        analyses = self._recalled_analyses() if isinstance(kernel, CompiledKernel) else None
+        given = _NO_VOLUMES
+        if volumes is not None:
+            check_kind(volumes, Mapping, "volumes", LaunchError)
+            given = MappingProxyType(dict(volumes))
+        return make_question(kernel, launch, device, given, self._memo.share, analyses)
+
+    def _recalled_analyses(self) -> Analyses:
+        if self._analyses is None:
+            from perfassert.predictor.analyses import RecalledAnalyses
+
+            self._analyses = RecalledAnalyses(self._memo)
+        return self._analyses
+
+    def answer(self, question: Question) -> Prediction:
+        """Return the prediction of a question."""
+
+        def make() -> Prediction:
+            asked = Asked(question, self)
+            return judge(question, self.model(question), asked)
+
+        return self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
+
+    def bound_launch(self, question: Question) -> BoundLaunch:
+        """Return the kernel bound to its launch, and what it moves."""
+        return self.model(question).bound_launch
+
+    def model(self, question: Question) -> Model:
+        """Return what is simulated for a question."""
+
+        def make() -> Model:
+            with without_collections():
+                bound_launch = bind_launch(question)
+                return loaded_model(bound_launch, question.launch, question.device)
+
+        return self._memo.recall("model", question.key, make, _model_bytes)
+
+    def diagnose(self, question: Question, prediction: Prediction) -> Diagnosis:
+        """Return stalls and advice of a question's prediction."""
+        if question.volumes:
+            return _NO_DIAGNOSIS
+        from perfassert.predictor.diagnose import diagnose
+
+        return diagnose(prediction, self.model(question), self.predict)
+
+    def close(self) -> None:
+        """Drop everything that is kept; predictions that were made remain what they are."""
+        self._memo.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Asked:
+    """The question that a prediction answers, and the session that it was asked in."""
+
+    question: Question
+    session: Session
+
+    @property
+    def digest(self) -> str:
+        """Of the question's content."""
+        return self.question.digest
+
+    def origin(self) -> tuple[Kernel, Launch, Device] | None:
+        """Kernel, launch and device; None with measured volumes, which are of no other launch."""
+        if self.question.volumes:
+            return None
+        return self.question.kernel, self.question.launch, self.question.device
+
+    def model(self) -> Model:
+        """What was simulated."""
+        return self.session.model(self.question)
+
+    def diagnose(self, prediction: Prediction) -> Diagnosis:
+        """Stalls and advice of the prediction."""
+        return self.session.diagnose(self.question, prediction)
+
+
+DEFAULT = Session()
+"""The session of :func:`perfassert.predict`."""
+
+
+def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
+    """Return what the default session simulates of a launch."""
+    return DEFAULT.model(DEFAULT.ask(kernel, launch, device))
+
+
+def _model_bytes(model: Model) -> int:
+    return _MODEL_BYTES + _NODE_BYTES * len(model.graph.nodes)
+
+
+def _check_block(launch: Launch, device: Device) -> None:
+    if launch.block[2] > device.max_block_z:
+        raise LaunchError(
+            f"a block {launch.block[2]} threads deep is more than the {device.max_block_z} that "
+            f"{device.name} allows in z"
+        )

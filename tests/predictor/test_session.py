@@ -1,0 +1,243 @@
+"""One question, one answer: in any order, process, thread and session, and of its own state."""
+
+import gc
+import pickle
+import random
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from random_kernels import contradicted
+from random_kernels.generator import generate
+from random_kernels.measure import source_of
+
+import perfassert as pa
+from perfassert.predictor.memo import Memo
+
+DEVICES = ("a100", "h100", "rtx-3090")
+COPY = """
+extern "C" __global__ void k(const float* in, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[INDEX];
+}
+"""
+GATHER = """
+extern "C" __global__ void gather(const int* x, const float* t, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = t[x[i]];
+}
+"""
+N = 1 << 16
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    pytest.importorskip("nvidia.cu13")
+
+
+def described():
+    fields = [pa.Field("a", shape=(256, 1024), halo=1), pa.Field("b", shape=(256, 1024))]
+    return pa.Kernel.from_accesses("k", fields, ["a[y, x + 1]", "a[y - 1, x]"], ["b[y, x]"])
+
+
+def answer(question, session):
+    """A prediction with its diagnosis, or what is raised instead."""
+    kernel, launch, device = question
+    try:
+        return session.predict(kernel, launch, device).to_json()
+    except pa.PerfAssertError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+class TestOrder:
+    """What executed blocks of one launch contradict decides for no other."""
+
+    @pytest.fixture(scope="class")
+    def questions(self, tmp_path_factory):
+        drawn = [generate(*at)[0] for at in contradicted.kept()[:30]]
+        path = tmp_path_factory.mktemp("contradicted") / "kernels.cu"
+        path.write_text(source_of(drawn))
+        return [
+            (kernel, launch, device)
+            for drawn_kernel in drawn
+            for kernel in [pa.from_cuda(path, drawn_kernel.instance())]
+            for launch in contradicted.launches(drawn_kernel)
+            for device in DEVICES[:1]
+        ]
+
+    def test_answers_are_the_same_in_any_order(self, questions):
+        alone = [answer(q, pa.Session(budget=0)) for q in questions]
+        assert sum("differs from executed blocks" in a for a in alone) >= 30
+        for seed in range(3):
+            order = random.Random(seed).sample(range(len(questions)), len(questions))
+            session = pa.Session()
+            found = {n: answer(questions[n], session) for n in order}
+            assert [found[n] for n in range(len(questions))] == alone
+
+
+def test_the_time_stalls_and_advice_are_of_one_state_of_the_file(tmp_path):
+    path = tmp_path / "k.cu"
+    launch = pa.Launch.cover(1 << 22, 256, {"n": 1 << 22})
+    texts = [COPY.replace("INDEX", index) for index in ("i", "(i * 32) % n")]
+    right = []
+    for text in texts:
+        path.write_text(text)
+        right.append(pa.predict(pa.from_cuda(path), launch, "a100").to_json())
+    assert right[0] != right[1]
+    kernel = pa.from_cuda(path)
+    for number in (0, 1, 0):
+        path.write_text(texts[number])
+        prediction = pa.predict(kernel, launch, "a100")
+        path.write_text(texts[1 - number])
+        assert prediction.to_json() == right[number]
+        path.unlink()
+        assert prediction.to_json() == right[number]
+
+
+def test_a_diagnosis_outlives_its_session_and_its_file(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(COPY.replace("INDEX", "(i * 32) % n"))
+    launch = pa.Launch.cover(1 << 22, 256, {"n": 1 << 22})
+    with pa.Session() as session:
+        late = session.predict(pa.from_cuda(path), launch, "a100")
+        early = session.predict(pa.from_cuda(path), launch, "a100").to_json()
+    path.unlink()
+    gc.collect()
+    assert late.to_json() == early
+    assert late.advice
+
+
+def test_an_array_is_what_it_holds_when_it_is_asked_about(tmp_path):
+    path = tmp_path / "gather.cu"
+    path.write_text(GATHER)
+    index = np.arange(N, dtype=np.int32)
+    launch = pa.Launch.cover(N, 256, {"x": index, "t": pa.Buffer((N,), "float32"), "n": N})
+    kernel = pa.from_cuda(path)
+    loads, questions = [], []
+    for content in (np.arange(N), np.random.default_rng(1).permutation(N), np.arange(N)):
+        index[:] = content
+        prediction = pa.predict(kernel, launch, "a100")
+        index[:] = 0
+        assert prediction.stalls  # of the content that it was asked about
+        loads.append(float(prediction.volumes.l2_load.per_thread))
+        questions.append(prediction.question)
+    assert loads[0] == loads[2] == 8.0
+    assert loads[1] > 30
+    assert questions[0] == questions[2] != questions[1]
+
+
+def test_a_file_of_an_array_is_read_with_each_question(tmp_path):
+    (tmp_path / "gather.cu").write_text(GATHER)
+    launch = None
+    loads = []
+    for content in (np.arange(N), np.random.default_rng(1).permutation(N)):
+        np.save(tmp_path / "x.npy", content.astype(np.int32))
+        launch = launch or pa.Launch.cover(
+            N, 256, {"x": pa.Buffer(data=tmp_path / "x.npy"), "n": N}
+        )
+        prediction = pa.predict(pa.from_cuda(tmp_path / "gather.cu"), launch, "a100")
+        loads.append(float(prediction.volumes.l2_load.per_thread))
+    assert loads[0] == 8.0 < loads[1]
+
+
+def test_launches_with_equal_contents_share_one_array():
+    session = pa.Session()
+    launches = [pa.Launch(1, 32, {"x": np.arange(1000)}) for _ in range(3)]
+    asked = [session.ask(described(), launch, pa.device("a100")) for launch in launches]
+    first, *others = (question.launch.args["x"].data for question in asked)
+    assert all(np.shares_memory(first, other) for other in others)
+    assert not np.shares_memory(first, launches[0].args["x"].data)
+
+
+def test_the_question_is_of_content_and_not_of_places(tmp_path):
+    questions = set()
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "k.cu"
+        path.write_text(COPY.replace("INDEX", "i"))
+        questions.add(pa.predict(pa.from_cuda(path), pa.Launch(64, 128, {"n": 1}), "a100").question)
+    assert len(questions) == 1
+    path.write_text("\n" + COPY.replace("INDEX", "i"))  # another line in every message
+    questions.add(pa.predict(pa.from_cuda(path), pa.Launch(64, 128, {"n": 1}), "a100").question)
+    questions.add(pa.predict(pa.from_cuda(path), pa.Launch(64, 128, {"n": 2}), "a100").question)
+    questions.add(pa.predict(pa.from_cuda(path), pa.Launch(64, 128, {"n": 2}), "h100").question)
+    assert len(questions) == 4
+
+
+def test_pickle_carries_a_diagnosis_only_if_there_is_one():
+    launch = pa.Launch.cover((1024, 256), (32, 2))
+    prediction = pa.predict(described(), launch, "a100")
+    bare = pickle.loads(pickle.dumps(prediction))
+    assert not prediction.diagnosed
+    assert (bare.stalls, bare.advice, bare.question) == ({}, None, prediction.question)
+    stalls = dict(prediction.stalls)
+    assert dict(pickle.loads(pickle.dumps(prediction)).stalls) == stalls
+
+
+@pytest.mark.parametrize("budget", [0, 100_000, 512 << 20])
+def test_the_budget_changes_no_answer(budget):
+    session = pa.Session(budget)
+    launches = [pa.Launch.cover((1024, 256), (32 * n, 2)) for n in (1, 2, 4, 1, 2, 4)]
+    found = [session.predict(described(), launch, "a100").to_json() for launch in launches]
+    assert found == [pa.predict(described(), launch, "a100").to_json() for launch in launches]
+
+
+class TestMemo:
+    def test_the_least_recently_used_goes_first(self):
+        memo, made = Memo(30), []
+
+        def recall(key, size=10):
+            return memo.recall("stage", key, lambda: made.append(key) or key, lambda _: size)
+
+        for key in "abcab":
+            recall(key)
+        assert made == ["a", "b", "c"]
+        recall("d")  # takes the place of c
+        for key in "abd":
+            recall(key)
+        assert made == ["a", "b", "c", "d"]
+        recall("large", 31)
+        recall("large", 31)
+        assert made[4:] == ["large", "large"]
+        assert [recall(key) for key in "abd"] == ["a", "b", "d"]
+        assert len(made) == 6
+
+    def test_nothing_is_kept_that_was_dropped(self):
+        class Value:
+            pass
+
+        memo = Memo(10)
+        kept = weakref.ref(memo.recall("stage", 1, Value, lambda _: 10))
+        assert kept() is not None
+        memo.recall("stage", 2, Value, lambda _: 10)
+        gc.collect()
+        assert kept() is None
+
+    def test_an_error_is_not_kept(self):
+        memo, made = Memo(10), iter((ValueError("first"), 2))
+
+        def make():
+            value = next(made)
+            if isinstance(value, Exception):
+                raise value
+            return value
+
+        with pytest.raises(ValueError, match="first"):
+            memo.recall("stage", 1, make, lambda _: 1)
+        assert memo.recall("stage", 1, make, lambda _: 1) == 2
+
+    def test_threads_that_ask_together_make_it_once(self):
+        memo, made, together = Memo(1000), [], Barrier(8)
+
+        def ask(_):
+            together.wait()
+            return [
+                memo.recall("stage", key, lambda key=key: made.append(key) or key, lambda _: 1)
+                for key in range(50)
+            ]
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(ask, range(8))) == [[*range(50)]] * 8
+        assert sorted(made) == [*range(50)]
