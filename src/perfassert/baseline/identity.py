@@ -18,7 +18,7 @@ from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 
 if TYPE_CHECKING:
-    from perfassert.frontends.cuda.kernels import CompiledCode
+    from perfassert.frontends.cuda.kernels import BuiltCode
 
 _DIGITS = 16
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*(.*?)\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
@@ -33,11 +33,13 @@ def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
     Compiled code: machine code for the device's architecture, its constants and resources, and
     what its author says about it; ``launch`` enters only where it decides what is compiled.
     """
-    from perfassert.frontends.cuda.kernels import CompiledCode
+    from perfassert.frontends.cuda.kernels import BuiltCode, CompiledCode
 
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if isinstance(code, CompiledCode):
-        return _hash([_code(code, device.arch), kernel.updates_per_thread])
+        code = code.build(device.arch)
+    if isinstance(code, BuiltCode):
+        return _hash([_code(code), kernel.updates_per_thread])
     plain = canonical(kernel.bind(launch, device.arch, device.warp_size)[0])
     return _hash(plain if code is None else [device.arch, plain])
 
@@ -47,9 +49,8 @@ def _hash(content: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def _code(compiled: CompiledCode, arch: str) -> list[object]:
-    binary = compiled.binary(arch)
-    hints = compiled.hints
+def _code(code: BuiltCode) -> list[object]:
+    binary, hints = code.built, code.hints
     return [
         binary.arch,
         machine_code(binary.listing),

@@ -249,6 +249,12 @@ class Prediction:
         for name in ("bounds", "diagnostics", "error_bands"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
+    def asked_in(self, asked: Asked) -> Prediction:
+        """Return a prediction with these values that knows its question."""
+        made = object.__new__(Prediction)
+        made.__dict__.update(self.__dict__, asked=asked)
+        return made
+
     @property
     def errors(self) -> Mapping[str, float | None]:
         """Relative error of each metric as measured: 0 for a fact, None where it is unknown."""
@@ -503,7 +509,8 @@ class Prediction:
             speed_of_light=root.optional("speed_of_light", 0.0).quantity("s"),
             question=root.optional("question", "").text(),
         )
-        read.__dict__["diagnosis"] = diagnosis
+        if diagnosed:
+            read.__dict__["diagnosis"] = diagnosis
         return read
 
 

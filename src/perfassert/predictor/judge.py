@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from copy import deepcopy
 
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.occupancy import Occupancy
@@ -35,13 +35,12 @@ from perfassert.version import MODEL_VERSION
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 
-def judge(question: Question, model: Model, asked: Any) -> Prediction:
+def judge(question: Question, model: Model) -> Prediction:
     """Return the prediction: values, bands and confidence of a simulated launch.
 
     Args:
         question: what was asked.
         model: what is simulated of it.
-        asked: what the prediction keeps to be asked about further; it does not enter.
     """
     launch, target = question.launch, question.device
     bound_launch, time = model.bound_launch, launch_time(model)
@@ -80,7 +79,7 @@ def judge(question: Question, model: Model, asked: Any) -> Prediction:
         bounds={name: _seconds(bound) for name, bound in time.bounds.items()},
         roofline_time=_seconds(time.roofline[roofline_limiter]),
         roofline_limiter=roofline_limiter,
-        volumes=estimate.volumes,
+        volumes=deepcopy(estimate.volumes),  # the model's stay, whatever is done to these
         occupancy=_occupancy(occupancy),
         resources=Resources(
             bound.registers,
@@ -102,7 +101,6 @@ def judge(question: Question, model: Model, asked: Any) -> Prediction:
         diagnostics=diagnostics,
         speed_of_light=_seconds(light),
         question=question.digest,
-        asked=asked,
     )
     return seal_prediction(prediction)
 

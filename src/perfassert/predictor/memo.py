@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock
@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_BUDGET = 512 << 20
 """Bytes that a session keeps, as its stages estimate them."""
+
+
+class SameObjects:
+    """A part of a key: objects that are compared by identity, and kept alive by the key."""
+
+    def __init__(self, objects: Iterable[object]) -> None:
+        self._objects = tuple(objects)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameObjects) and (
+            [*map(id, self._objects)] == [*map(id, other._objects)]
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self._objects)))
 
 
 class Memo:

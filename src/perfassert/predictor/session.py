@@ -14,8 +14,9 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Diagnosis, Prediction
+from perfassert.prediction.seal import is_intact
 from perfassert.predictor.judge import judge
-from perfassert.predictor.memo import DEFAULT_BUDGET, Memo
+from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch
 from perfassert.predictor.question import Question, make_question
 from perfassert.predictor.time import loaded_model
@@ -99,13 +100,15 @@ class Session:
         return self._analyses
 
     def answer(self, question: Question) -> Prediction:
-        """Return the prediction of a question."""
+        """Return the prediction of a question, as an object that nobody else has."""
 
         def make() -> Prediction:
-            asked = Asked(question, self)
-            return judge(question, self.model(question), asked)
+            return judge(question, self.model(question))
 
-        return self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
+        values = self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
+        if not is_intact(values):  # somebody has written to a part that predictions share
+            values = make()
+        return values.asked_in(Asked(question, self))
 
     def bound_launch(self, question: Question) -> BoundLaunch:
         """Return the kernel bound to its launch, and what it moves."""
@@ -125,9 +128,14 @@ class Session:
         """Return stalls and advice of a question's prediction."""
         if question.volumes:
             return _NO_DIAGNOSIS
+        from perfassert.engines.advisor.optimizers import all_optimizers
         from perfassert.predictor.diagnose import diagnose
 
-        return diagnose(prediction, self.model(question), self.predict)
+        def make() -> Diagnosis:
+            return diagnose(prediction, self.model(question), self.predict)
+
+        key = question.key and (question.key, SameObjects(all_optimizers()))
+        return self._memo.recall("diagnose", key, make, lambda _: _PREDICTION_BYTES)
 
     def close(self) -> None:
         """Drop everything that is kept; predictions that were made remain what they are."""

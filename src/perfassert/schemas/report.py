@@ -27,7 +27,16 @@ from perfassert.schemas.parts import (
 
 _NULL: Schema = {"type": "null"}
 _EXTENT = {**list_of(WHOLE, 3), "maxItems": 3}
-_ABSENT = ("stalls", "advice", "findings", "timeline", "waits", "speed_of_light", "headroom")
+_ABSENT = (
+    "stalls",
+    "advice",
+    "findings",
+    "timeline",
+    "waits",
+    "speed_of_light",
+    "headroom",
+    "question",
+)
 """Of a prediction: what was not asked for, and what files of former releases lack."""
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 
@@ -119,6 +128,7 @@ def _prediction() -> Schema:
         "confidence": one_of((*CONFIDENCES, *FORMER_CONFIDENCES)),
         "confidence_reasons": list_of(at("assumption")),
         "diagnostics": {"type": "object"}, "speed_of_light": NUMBER, "headroom": count,
+        "question": {"type": "string"},
     }  # fmt: skip
     metrics = dict.fromkeys(METRICS, CELL)
     added = {

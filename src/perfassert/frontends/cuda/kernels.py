@@ -271,8 +271,8 @@ class _Written:
 def own_toolchain(kernel: Kernel) -> str | None:
     """The release that is named to compile the kernel."""
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
-    source = code.source if isinstance(code, CompiledCode) else None
-    return source.toolchain if isinstance(source, (Source, _Written)) else None
+    named = code.source if isinstance(code, CompiledCode) else code
+    return named.toolchain if isinstance(named, (Source, _Written, BuiltCode)) else None
 
 
 def written_source(kernel: object) -> Source | None:
@@ -414,7 +414,7 @@ class CompiledCode:
             if not self.hints.recorded:
                 check_constants(binary, constants, analyses.lowered(binary)[1])
         binary = self.hints.rename_parameters(with_constants(binary, constants))
-        return BuiltCode(binary, self.hints, analyses)
+        return BuiltCode(binary, self.hints, analyses, source.toolchain)
 
     def _with_declared_parameters(self, binary: Binary) -> Binary:
         """The binary with what the generator knows of its parameters."""
@@ -457,12 +457,14 @@ def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
 class BuiltCode:
     """Code compiled for one device: its binary, and what its author says about it.
 
-    ``analyses``: where its analyses come from; they follow from the binary alone.
+    ``analyses``: where its analyses come from; they follow from the binary alone. ``toolchain``:
+    the release that was asked to compile it.
     """
 
     built: Binary
     hints: Hints
     analyses: Analyses = DIRECT
+    toolchain: str | None = None
 
     def program(self, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:
         """The description; see :func:`~perfassert.frontends.analysis.describe.describe`."""
