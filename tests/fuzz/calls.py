@@ -326,6 +326,10 @@ class TooSlow(Exception):
     """Raised in a call that takes longer than it may."""
 
 
+class Failure(Exception):
+    """Call that ends in an error which nobody should see; the error is the cause."""
+
+
 @contextlib.contextmanager
 def bounded(seconds: float) -> Iterator[None]:
     """Raises :class:`TooSlow` inside after so long; where the system has no alarm, afterwards."""
@@ -349,7 +353,7 @@ def bounded(seconds: float) -> Iterator[None]:
 
 
 def make_call(seed: int, number: int) -> Chooser:
-    """The call of a number, which raises what it raises."""
+    """Make the call of a number; raises :class:`Failure` where it ends as no call should."""
     chooser = Chooser(random.Random(seed * 1_000_003 + number))
     target = TARGETS[number % len(TARGETS)]
     chooser.called.append(target.__name__)
@@ -360,30 +364,31 @@ def make_call(seed: int, number: int) -> Chooser:
     except ALLOWED as error:
         str(error)
     except Exception as error:
-        error.add_note(f"call {number} of seed {seed}: {'; '.join(chooser.called)}")
-        raise
+        called = "; ".join(chooser.called)
+        raise Failure(f"call {number} of seed {seed}: {called}: {error!r}") from error
     return chooser
 
 
-def failures(count: int, seed: int, first: int = 0) -> Iterator[tuple[int, Exception]]:
-    """The calls that end in an error that nobody should see."""
-    for number in range(first, first + count):
+def failures(count: int, seed: int) -> Iterator[tuple[Failure, BaseException]]:
+    """Failed calls, each with its cause."""
+    for number in range(count):
         try:
             make_call(seed, number)
-        except Exception as error:
-            yield number, error
+        except Failure as failure:
+            assert failure.__cause__ is not None
+            yield failure, failure.__cause__
 
 
 def main(count: int, seed: int) -> int:
     """Prints each place once; returns the number of failures."""
     begin = time.monotonic()
     places: Counter[str] = Counter()
-    for number, error in failures(count, seed):
+    for failure, error in failures(count, seed):
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
         places[place] += 1
         if places[place] == 1:
-            print(f"{number}: {place}: {error!s:.150}\n    {error.__notes__[-1]:.300}", flush=True)
+            print(f"{place}: {failure!s:.450}", flush=True)
     for place, times in places.most_common():
         print(f"{times:6} × {place}")
     total = sum(places.values())

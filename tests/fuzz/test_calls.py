@@ -22,8 +22,18 @@ SEED = int(time.time()) if TRIED else 0
 
 
 def test_no_call_ends_in_an_error_that_nobody_should_see():
-    found = [f"{error.__notes__[-1]}: {error!r}" for _, error in failures(TRIED or 3000, SEED)]
-    assert found == []
+    assert [str(failure) for failure, _ in failures(TRIED or 3000, SEED)] == []
+
+
+def test_a_failed_call_is_named_with_its_cause(monkeypatch):
+    def divide(chooser):
+        chooser.called.append("1 / 0")
+        return 1 / 0
+
+    monkeypatch.setattr(calls, "TARGETS", (divide,))
+    ((failure, cause),) = failures(1, 7)
+    assert str(failure).startswith("call 0 of seed 7: divide; 1 / 0: ZeroDivisionError(")
+    assert isinstance(cause, ZeroDivisionError)
 
 
 def test_good_arguments_reach_the_end(monkeypatch):
