@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum, StrEnum, unique
+from enum import Enum, IntEnum, unique
 
 from perfassert.source import SourceSpan
 
@@ -126,8 +126,9 @@ class Combining(IntEnum):
     ADD, MIN, MAX, INCREMENT, DECREMENT, AND, OR, XOR, EXCHANGE, COMPARE_SWAP, FLOAT_ADD = range(11)
 
 
-class AtomicTurn(StrEnum):
-    """How long an atomic keeps one address of global memory: what measurements distinguish."""
+class AtomicTurn(Enum):
+    """Kind of atomic by how long it occupies one address of global memory: what measurements
+    distinguish."""
 
     ADDITION = "an integer addition"
     UPDATE = "a floating-point addition"

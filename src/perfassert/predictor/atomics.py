@@ -90,7 +90,7 @@ def _unmeasured_turns(model: Model, atomic: Sequence[BoundAccess]) -> Iterator[A
         measured = is_measured(access.turn, device)
         if not _on_one(access) if measured else decides:
             counted = access.turn if access.turn is AtomicTurn.ADDITION else slower
-            text = f"{_opcode(access)} counts as {counted} in one sector"
+            text = f"{_opcode(access)} counts as {counted.value} in one sector"
             yield Assumption(text, access.span, "rate", 1.0)
 
 

@@ -37,4 +37,4 @@ def page(name: str, title: str, data: Mapping[str, Any], *more: str, served: boo
 
 
 def _asset(name: str) -> str:
-    return files("perfassert.report").joinpath("assets", name).read_text("utf-8")
+    return files("perfassert.report").joinpath(f"assets/{name}").read_text("utf-8")
