@@ -1,5 +1,6 @@
 """What :func:`from_warp` makes of a function under ``@wp.kernel``, and what it refuses."""
 
+import warnings
 from importlib import import_module
 
 import pytest
@@ -35,6 +36,19 @@ def test_arrays_are_arguments(kernels, args):
     assert set(prediction.volumes.dram_load.fields) == {"x.data", "y.data"}
 
 
+def test_warnings_of_warp_are_no_errors_of_the_kernel(kernels, monkeypatch):
+    """Warp 1.19 warns on Python 3.10, and warnings are errors in many projects."""
+    import warp
+
+    def compile_with_warning(*args, compile_module=warp.compile_aot_module, **options):
+        warnings.warn("Support for this is deprecated", FutureWarning, stacklevel=2)
+        return compile_module(*args, **options)
+
+    monkeypatch.setattr(warp, "compile_aot_module", compile_with_warning)
+    assert pa.from_warp(kernels.axpy).compiled.program("sm_80").parameters
+
+
+@pytest.mark.filterwarnings("ignore:Support for Python 3.10:FutureWarning")
 def test_structures_are_those_of_warp(kernels):
     """What is passed, byte by byte, against Warp's own objects."""
     import warp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,14 +28,19 @@ C_TYPES = {
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """Writes a source for an architecture, once for each."""
+    """Writer of a source for an architecture, which writes each once.
+
+    Warnings of a generator are about itself: they do not fail where warnings are errors.
+    """
 
     write: Callable[[str], Source]
     _written: dict[str, Source] = field(default_factory=dict, repr=False)
 
     def __call__(self, arch: str) -> Source:
         if arch not in self._written:
-            self._written[arch] = self.write(arch)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._written[arch] = self.write(arch)
         return self._written[arch]
 
 

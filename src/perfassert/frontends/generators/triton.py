@@ -26,7 +26,7 @@ from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
 
-_OLDEST = (3, 9)
+_OLDEST = (3, 8)
 WARP = 32
 """Threads, as Triton counts them."""
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
