@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from heapq import heappop, heappush
 from itertools import accumulate, pairwise
+from operator import or_
 from types import MappingProxyType
 
 from perfassert.kernel.graph import BodyItem, Node
@@ -69,6 +71,29 @@ def unexplained_stalls(steps: Sequence[Step]) -> dict[int, int]:
         if step.node is not None and step.length > max(1, needed):
             least[step.node.index] = step.length
     return least
+
+
+def pass_on_waits(steps: Sequence[Step], gone: frozenset[int]) -> None:
+    """Let steps wait for what the removed steps that they waited for have waited for.
+
+    Removed stores 1, 2 and 3 wait for each other: a reader of 3 takes what 3 has inherited, which
+    includes what 1 and 2 have waited for, and need not look at these.
+    """
+    covered: dict[int, int] = {}  # by removed step, a bit for each one whose waits it has inherited
+    for k, step in enumerate(steps):
+        removed = sorted(gone.intersection(step.waits))
+        inherited = reduce(or_, (covered[before] for before in removed), 0)
+        for before in removed:
+            del step.waits[before]
+            step.fixed.pop(before, None)
+            if inherited >> before & 1:
+                continue
+            for own, theirs in ((step.waits, steps[before].waits),
+                                (step.fixed, steps[before].fixed)):  # fmt: skip
+                for source, cycles in theirs.items():
+                    own[source] = max(own.get(source, 0), cycles)
+        if k in gone:
+            covered[k] = reduce(or_, (1 << before for before in removed), inherited)
 
 
 def greedy_order(steps: Sequence[Step]) -> list[int]:

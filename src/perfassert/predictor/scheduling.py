@@ -29,6 +29,7 @@ from perfassert.predictor.list_scheduling import (
     Step,
     greedy_order,
     limit_latencies,
+    pass_on_waits,
     stall_counts,
     unexplained_stalls,
 )
@@ -236,14 +237,7 @@ class _Scheduling(Dependences):
     def remove(self, steps: Sequence[Step]) -> None:
         """Settle what is left."""
         least = unexplained_stalls(steps)
-        for step in steps:
-            for before in [b for b in step.waits if self.is_gone(steps[b])]:
-                del step.waits[before]
-                step.fixed.pop(before, None)
-                for own, theirs in ((step.waits, steps[before].waits),
-                                    (step.fixed, steps[before].fixed)):  # fmt: skip
-                    for source, cycles in theirs.items():
-                        own[source] = max(own.get(source, 0), cycles)
+        pass_on_waits(steps, frozenset(k for k, step in enumerate(steps) if self.is_gone(step)))
         self.settle([step for step in steps if not self.is_gone(step)], steps, least)
         inner = {n.index for s in steps for n in self.members(s)}
         for step in filter(self.is_gone, steps):
