@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-exhaustive fuzz browser sanitize matrix lint docs figures changelog bench counts accuracy accuracy-check clean
+.PHONY: demo test test-exhaustive fuzz browser sanitize matrix interpreters lint docs figures changelog bench counts accuracy accuracy-check clean
 
 # A prediction, a gate that stops a change, an expectation that fails, a few examples; `make test` has all.
 DEMO_LAUNCH = --device a100 --grid 128,128 --block 32,8 --arg rows=4096 --arg columns=4096
@@ -69,6 +69,12 @@ PYTHONS ?=
 
 matrix: $(VENV)/ready
 	$(BIN)/python benchmarks/same_everywhere.py $(PYTHONS)
+
+# Imports, a prediction, tests in TOML and a gate on each promised Python that the machine has, with the
+# dependencies that a user gets; PERFASSERT_REQUIRE_INTERPRETERS="3.10 3.13" makes it fail without these.
+interpreters: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group environments
+	$(BIN)/python tests/packaging/interpreters.py $(VENV)/interpreters
 
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .
