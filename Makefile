@@ -76,10 +76,12 @@ interpreters: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group environments
 	$(BIN)/python tests/packaging/interpreters.py $(VENV)/interpreters
 
+# ruff sees syntax that the oldest Python lacks; standard_library.py sees names.
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/packaging/standard_library.py
 	$(BIN)/lint-imports
 
 # News fragments of changes/ become the section of the package's version in CHANGELOG.md; DRAFT=1 only prints it.

@@ -1,8 +1,22 @@
-"""What ``make interpreters`` does about the promised versions of Python."""
+"""What ``make interpreters`` and ``make lint`` do about the promised versions of Python."""
 
 import interpreters
 import pytest
+import standard_library
 import yaml
+
+GUARDED = """
+import sys
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+else:
+    from strings import StrEnum
+
+
+class Kind(StrEnum):
+    A = "a"
+"""
 
 
 def make_interpreter(path, text, status=0):
@@ -68,3 +82,24 @@ def test_a_failure_is_counted_and_shown(machine, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PATH", f"{path}:/bin:/usr/bin")
     assert interpreters.check_all(tmp_path, []) == 1
     assert "no index" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("code", "finding"),
+    [
+        ("from enum import StrEnum", 'Python 3.10: *Module "enum" has no attribute "StrEnum"'),
+        ("def test(path='.'):\n    import os\n    os.EX_OK.add_note()", None),
+        ("def test():\n    Exception().add_note('')", 'Python 3.10: *no attribute "add_note"'),
+        ("from pathlib import Path\nPath().exists(follow_symlinks=True)", "Python 3.10: *Unexp"),
+        ("from pkgutil import find_loader", 'Python 3.14: *no attribute "find_loader"'),
+        (GUARDED, None),
+    ],
+)
+def test_names_that_a_version_lacks(code, finding, tmp_path, capfd):
+    pytest.importorskip("mypy")
+    (tmp_path / "module.py").write_text(code)
+    assert standard_library.main([str(tmp_path)]) == (finding is not None)
+    printed = capfd.readouterr().out
+    pytest.LineMatcher(printed.splitlines()).fnmatch_lines(
+        [f"*{finding}*" if finding else "*the same names*"]
+    )
