@@ -69,7 +69,7 @@ def from_helion(
     types, args, constants = launch.parameters(signature, sizes or {})
     warps = launch.option("num_warps") or 4
     made = from_triton(
-        text.jit(launch.name),
+        text.jit(launch.name, constants),
         types,
         constants,
         num_warps=warps,

@@ -205,9 +205,8 @@ class _OutputCode:
         tried = [dict(c) for c in self.configs.get(name, ())] or described.configurations()
         tried = ([chosen] if chosen else []) + [c for c in tried if c != chosen]
         try:
-            function = described.text.jit(name)
             candidates = {
-                _label(config): described.candidate(function, config, given, self.assume)
+                _label(config): described.candidate(config, given, self.assume)
                 for config in tried or described.unknown()
             }
         except ToolchainMissing:
@@ -298,7 +297,6 @@ class _Described:
 
     def candidate(
         self,
-        function: Any,
         config: Config,
         given: tuple[int, ...],
         assume: Mapping[str, str] | None,
@@ -309,7 +307,7 @@ class _Described:
         values = dict(zip([*scalars, *_extra(self.given)], given, strict=True))
         constants = self._constants() | dict(blocks_of(config, self.parameters))
         kernel = from_triton(
-            function,
+            self.text.jit(self.name, constants),
             {n: types[n] for n in self.passed if n not in constants},
             constants,
             num_warps=config.get("num_warps", 4),

@@ -134,7 +134,7 @@ class TritonSource:
     @property
     def where(self) -> SourceSpan:
         """Where the function is defined."""
-        return SourceSpan(self.function.fn.__code__.co_filename, _definition(self.function))
+        return SourceSpan(self.function.file_name, _definition(self.function))
 
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
         """Machine code for ``arch`` and for what is known of ``args``, and its warps per block."""

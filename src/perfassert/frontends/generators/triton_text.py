@@ -1,50 +1,38 @@
-"""Triton functions in a file that others wrote: read as text, checked, then Triton's to compile.
+"""Triton functions in a file that others wrote: read as text, checked, then compiled by Triton.
 
-The file is never imported. What Triton evaluates while it compiles a function is what the function
-names, so that every name must be the function's own, or one of Triton's language.
+The file is never imported, and Triton gets the text that was checked, not the file.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
+from io import StringIO
+from itertools import count
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.frontends.generators.triton import triton_module
+from perfassert.frontends.generators.triton_grammar import LARGEST, check_functions, check_size
+from perfassert.frontends.generators.triton_language import Language
 from perfassert.kernel.integers import evaluate_integer
 from perfassert.system.confined import read_text
 
-_MODULES = {
-    "tl": "triton.language",
-    "tl_math": "triton.language.math",
-    "libdevice": "triton.language.extra.libdevice",
-    "triton_helpers": "perfassert.frontends.generators.triton_helpers",
-}
-"""What generated text calls a module, and what stands for it: of PyTorch's helpers our own."""
-_BUILTINS = frozenset("range min max float int bool len".split())
-_OF_VALUES = frozenset(
-    "to dtype shape type element_ty primitive_bitwidth is_floating T trans permute reshape "
-    "broadcast_to expand_dims cast split sum max min numel ALL NONE".split()
-)
-"""Attributes of tensors, of their types, of ``tl.PropagateNan``."""
-_REFUSED = (
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Import, ast.ImportFrom,
-    ast.Global, ast.Nonlocal, ast.Try, ast.Delete,
-)  # fmt: skip
+_numbers = count(1)
 
 
 @dataclass(frozen=True)
 class TritonText:
-    """``tree``: of the text, with the lines of the file at ``path``."""
+    """``tree``: of the text, which begins at a line of the file at ``path`` and has its lines."""
 
     path: Path
+    text: str
+    line: int
     tree: ast.Module
 
     @classmethod
@@ -55,7 +43,9 @@ class TritonText:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             at = (getattr(error, "lineno", None) or 1) + line - 1
             raise KernelSourceError(f"{path}:{at}: is no Python: {error}") from None
-        return cls(path, ast.increment_lineno(tree, line - 1))
+        made = cls(path, text, line, ast.increment_lineno(tree, line - 1))
+        check_size(tree, made.refuse)
+        return made
 
     @classmethod
     def of_file(cls, path: Path) -> TritonText:
@@ -79,21 +69,46 @@ class TritonText:
         )
         return [a.arg for a in parameters], frozenset(fixed)
 
-    def jit(self, name: str) -> Any:
+    def jit(self, name: str, constants: Mapping[str, Any]) -> Any:
         """The function as Triton has it; its lines are those of the file.
+
+        ``constants``: values of its parameters that are no arguments of a launch.
 
         Raises :class:`~perfassert.KernelSourceError` for one that reaches beyond the language.
         """
         triton = triton_module()
-        modules = {key: import_module(home) for key, home in _MODULES.items()}
-        constants = dict(self._constants())
-        for function in self.functions.values():
-            _Checked(self, function, modules, {*self.functions, *constants}).check()
-        space = {key: triton.language.constexpr(value) for key, value in constants.items()}
-        space |= {**modules, "triton": triton, "__name__": self.path.stem}
-        body = ast.Module([_bare(function) for function in self.functions.values()], [])
-        exec(compile(body, str(self.path), "exec", dont_inherit=True), space)
+        own = dict(self._constants())
+        reached = check_functions(
+            self.functions, name, constants=own, given=constants, refuse=self.refuse
+        )
+        checked = [_undecorated(self.functions[function]) for function in reached]
+        space = {key: triton.language.constexpr(value) for key, value in own.items()}
+        space |= {**Language().modules, "__name__": "generated", "__builtins__": {}}
+        self._define(checked, space)
         return space[name]
+
+    def _define(self, functions: Sequence[ast.FunctionDef], space: dict[str, Any]) -> None:
+        """Add the functions to ``space``, where each finds the others.
+
+        Triton reads the source of a function anew, through linecache. There it finds the text that
+        was checked; a file can differ from it by escapes, by its encoding, or by having changed.
+        """
+        file = f"<checked text {next(_numbers)}>"
+        lines = StringIO("\n" * (self.line - 1) + self.text, newline=None).readlines()
+        linecache.cache[file] = (len(self.text), None, lines, file)
+        try:
+            exec(compile(ast.Module([*functions], []), file, "exec", dont_inherit=True), space)
+            for function in functions:
+                made = space[function.name] = triton_module().JITFunction(space[function.name])
+                made.file_name = str(self.path)
+                if ast.dump(made.parse()) != ast.dump(ast.Module([function], [])):
+                    self.refuse(function, f"Triton reads {function.name!r} otherwise than Python")
+        except KernelSourceError:
+            raise
+        except Exception as error:  # whatever Triton raises for a text that it does not expect
+            self.refuse(functions[0], f"Triton cannot read it: {error!r}")
+        finally:
+            del linecache.cache[file]
 
     def _constants(self) -> Iterator[tuple[str, Any]]:
         """``NAME = tl.constexpr(64)`` beside the functions."""
@@ -106,40 +121,58 @@ class TritonText:
 
     def literal(self, node: ast.expr) -> Any:
         """A value that is written out; a call is its keywords, or its argument."""
-        if isinstance(node, ast.Call):
-            if node.args:
-                return self.literal(node.args[0])
-            return {k.arg: self.literal(k.value) for k in node.keywords}
-        if isinstance(node, ast.Dict) and all(node.keys):
-            keys = (self.literal(key) for key in node.keys if key is not None)
-            return dict(zip(keys, map(self.literal, node.values), strict=True))
-        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            return tuple(map(self.literal, node.elts))
-        if isinstance(node, (ast.Attribute, ast.Name)):
-            return _unparse(node)
         try:
+            if isinstance(node, ast.Call):
+                if node.args:
+                    return self.literal(node.args[0])
+                return {k.arg: self.literal(k.value) for k in node.keywords}
+            if isinstance(node, ast.Dict) and all(node.keys):
+                keys = (self.literal(key) for key in node.keys if key is not None)
+                return dict(zip(keys, map(self.literal, node.values), strict=True))
+            if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+                return tuple(map(self.literal, node.elts))
+            if isinstance(node, (ast.Attribute, ast.Name)):
+                return _unparse(node)
             return ast.literal_eval(node)
-        except ValueError:
+        except (TypeError, ValueError):  # a key that cannot be one, or what is no literal
             self.refuse(node, f"{_unparse(node)!r} is not written out")
 
     def integer(self, node: ast.expr, sizes: Mapping[str, int]) -> int:
-        """A size; ``sizes``: of what is known when the program runs, by how the text writes it."""
+        """A size; ``sizes``: of what is known when the program runs, by how the text writes it.
+
+        Raises :class:`UnknownSize` for one that rests on something else.
+        """
         plain = _Plain(sizes)
         text = _unparse(plain.visit(ast.parse(_unparse(node), mode="eval").body))
         for shown in plain.unknown:
-            self.refuse(
-                node,
-                f"the shape is dynamic: {shown!r} has no value; give sizes={{{shown!r}: 4096}}"
-                f"{close_matches(shown, sizes)}",
+            raise UnknownSize(
+                f"{self.place(node)}: the shape is dynamic: {shown!r} has no value; give "
+                f"sizes={{{shown!r}: 4096}}{close_matches(shown, sizes)}",
+                ast.parse(shown, mode="eval").body,
             )
         try:
-            return evaluate_integer(text, {}, KernelSourceError)
+            value = evaluate_integer(text, {}, KernelSourceError)
         except KernelSourceError as error:
             self.refuse(node, str(error))
+        if abs(value) >= LARGEST:
+            self.refuse(node, "a size has more than 64 bits")
+        return value
+
+    def place(self, node: ast.AST) -> str:
+        """``file:line``."""
+        return f"{self.path}:{getattr(node, 'lineno', 1)}"
 
     def refuse(self, node: ast.AST, why: str) -> NoReturn:
         """:class:`~perfassert.KernelSourceError` with the line."""
-        raise KernelSourceError(f"{self.path}:{getattr(node, 'lineno', 1)}: {why}")
+        raise KernelSourceError(f"{self.place(node)}: {why}")
+
+
+class UnknownSize(KernelSourceError):
+    """``part``: of a size, whose value is known when the program runs."""
+
+    def __init__(self, message: str, part: ast.expr) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 class PutIn(ast.NodeTransformer):
@@ -174,74 +207,14 @@ class _Plain(ast.NodeTransformer):
         return super().visit(node)
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """A function, and what it may name."""
-
-    text: TritonText
-    function: ast.FunctionDef
-    modules: Mapping[str, ModuleType]
-    others: set[str]
-
-    def check(self) -> None:
-        """Raises :class:`~perfassert.KernelSourceError` for the first that it may not."""
-        self._signature()
-        nodes = [node for part in self.function.body for node in ast.walk(part)]
-        bound = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        known = self.others | bound | {a.arg for a in self.function.args.args} | _BUILTINS
-        bases = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-        for node in nodes:
-            if isinstance(node, _REFUSED):
-                self._refuse(node, f"{type(node).__name__} is no part of Triton's language")
-            if isinstance(node, ast.Attribute) and not self._of_language(node):
-                self._refuse(
-                    node, f"{_unparse(node)!r} is no part of what is known of its language"
-                )
-            if not isinstance(node, ast.Name) or node.id in known:
-                continue
-            if node.id not in self.modules or id(node) not in bases:
-                self._refuse(node, f"it names {node.id!r}, which is none of its own")
-
-    def _signature(self) -> None:
-        """Python evaluates annotations and defaults of a function when it is made."""
-        parameters = self.function.args
-        if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
-            self._refuse(self.function, "its parameters are not plain")
-        for argument in parameters.args:
-            if argument.annotation and _unparse(argument.annotation) != "tl.constexpr":
-                self._refuse(argument, f"the type of {argument.arg!r} is not tl.constexpr")
-        for default in parameters.defaults:
-            if not isinstance(default, ast.Constant):
-                self._refuse(default, f"the default {_unparse(default)!r} is no constant")
-        if self.function.returns is not None:
-            self._refuse(self.function.returns, "it says what it returns")
-
-    def _of_language(self, node: ast.Attribute) -> bool:
-        """``tl.load``, ``tl.math.exp``, ``value.to``; no module, nothing private."""
-        base, name = node.value, node.attr
-        if isinstance(base, ast.Attribute) and _unparse(base) == "tl.math":
-            base = ast.Name("tl_math", ast.Load())
-        if not isinstance(base, ast.Name) or base.id not in self.modules:
-            return name in _OF_VALUES
-        if name.startswith("_"):
-            return False
-        member = getattr(self.modules[base.id], name, None)
-        if isinstance(member, ModuleType):
-            return (base.id, name) == ("tl", "math")
-        return member is not None
-
-    def _refuse(self, node: ast.AST, why: str) -> NoReturn:
-        self.text.refuse(node, f"{self.function.name!r} is not compiled: {why}")
-
-
 def _is_jit(decorator: ast.expr) -> bool:
     return _unparse(decorator) == "triton.jit"
 
 
-def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
-    """Under ``@triton.jit`` alone: what else decorates it is PyTorch's."""
+def _undecorated(function: ast.FunctionDef) -> ast.FunctionDef:
+    """What decorates a function is PyTorch's, or ``triton.jit``."""
     made = copy(function)
-    made.decorator_list = [d for d in function.decorator_list if _is_jit(d)]
+    made.decorator_list = []
     return made
 
 
