@@ -73,6 +73,9 @@ def test_nothing_is_imported(written):
         ("tl.cdiv(4096", "eval(4096", TYPES, "it names 'eval', which is none of its own"),
         ("libdevice.exp2", "libdevice.nothing", TYPES, "'libdevice.nothing' is no part"),
         ("load = tl", "load == tl = tl", TYPES, "is no Python"),
+        ("num_warps=8", "num_warps=1000000000", TYPES, "num_warps must be an integer from 1 to 32"),
+        ("num_warps=8", "num_warps=9 * 2 ** 99", TYPES, "only \\+ - \\* // %"),
+        ("num_warps=8", "num_warps=9223372036854775807 * 9", TYPES, "more than 64 bits"),
     ],
 )
 def test_refused(written, old, new, types, message):

@@ -160,6 +160,58 @@ def test_refused(written, old, new, message):
         [kernel.launch for kernel in pa.from_inductor(written(STATIC.replace(old, new)))]
 
 
+META = "the arguments of triton_heuristics.pointwise are not as Inductor prints them"
+HINTS, CONSTANTS = "size_hints={'x': 4194304}", "'constants': {}"
+SIGNATURE = "'in_ptr0': '*fp32', 'in_ptr1'"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (HINTS, "size_hints={'x': 0}", META),
+        (HINTS, "size_hints={'x': 'many'}", META),
+        (HINTS, "size_hints=5", META),
+        (HINTS, "size_hints={{}: 1}", "'{{}: 1}' is not written out"),
+        (HINTS, f"{HINTS}, num_warps=1000000000", "num_warps must be an integer from 1 to 32"),
+        (HINTS, f"{HINTS}, num_stages=1000000000", "num_stages must be an integer from 1 to 64"),
+        (HINTS, f"{HINTS}, num_warps='4'*9", "is not written out"),
+        ("inductor_meta={", "inductor_meta=3, more={", META),
+        ("'grid_type': 'Grid1D'", "'grid_type': {}", "is a {}, not known here"),
+        ("'grid_type'", "'extra_launcher_args': ('x',), 'grid_type'", META),
+        ("'grid_type'", "'extra_launcher_args': ('in_ptr0', 'y', 'z'), 'grid_type'", META),
+        (SIGNATURE, "7: '*fp32', 'in_ptr1'", META),
+        (SIGNATURE, "'in_ptr0': 'tensordesc<fp32[99999999999]>', 'in_ptr1'", META),
+        (SIGNATURE, "'in_ptr0': ('*fp32',), 'in_ptr1'", META),
+        (CONSTANTS, "'constants': {'in_ptr1': 'a'}", "'in_ptr1' is no number of at most 64 bits"),
+        (CONSTANTS, "'constants': {'xnumel': 'a'}", META),
+        (CONSTANTS, "'constants': {9: 1}", META),
+        (CONSTANTS, "'constants': 5", META),
+        ("'tt.divisibility', 16", "'llvm.byval', 16", META),
+        ("'tt.divisibility', 16", "'tt.divisibility', 'a'", META),
+        ("'configs': [{(0,): [['tt", "'configs': [{(0,): [7], (9,): [['tt", META),
+    ],
+)
+def test_decorators_that_inductor_does_not_print(written, old, new, message):
+    assert old in STATIC
+    path = written(STATIC.replace(old, new, 1))
+    with pytest.raises(pa.KernelSourceError, match=message) as raised:
+        [kernel.launch for kernel in pa.from_inductor(path)]
+    assert str(path) in str(raised.value) or "num_" in message
+
+
+def test_sizes_that_double(written):
+    """As text the last one would have 2 ** 200 terms."""
+    doubled = "".join(f"        s{i + 1} = s{i} + s{i}\n" for i in range(200))
+    text = STATIC.replace("        stream0", f"        s0 = -1 + 2\n{doubled}        stream0", 1)
+    (relu, _) = pa.from_inductor(written(text.replace("buf1, 4194304", "buf1, s20")))
+    assert relu.launch.args["xnumel"] == 1 << 20
+    with pytest.raises(pa.KernelSourceError, match="a size has more than 64 bits|no value"):
+        pa.from_inductor(written(text.replace("buf1, 4194304", "buf1, s199")))
+    unknown = text.replace("s0 = -1 + 2", "s0 = n + 1").replace("buf1, 4194304", "buf1, s30")
+    with pytest.raises(pa.KernelSourceError, match="'n' has no value"):
+        pa.from_inductor(written(unknown))
+
+
 def test_one_that_is_not_known_leaves_the_others(written):
     path = written(STATIC.replace("triton_helpers.maximum", "triton_helpers.frexp"))
     relu, softmax = pa.from_inductor(path)

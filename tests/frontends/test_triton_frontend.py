@@ -157,7 +157,7 @@ def test_signature_that_is_not_the_functions(functions, types, constants, messag
 
 @pytest.mark.parametrize("wrong", [{"num_warps": 0}, {"num_warps": None}, {"num_stages": True}])
 def test_counts(functions, wrong):
-    with pytest.raises(pa.KernelSourceError, match="must be an integer above 0"):
+    with pytest.raises(pa.KernelSourceError, match="must be an integer from 1 to"):
         from_triton(functions.scale, TYPES, {"BLOCK": 512}, **wrong)
 
 

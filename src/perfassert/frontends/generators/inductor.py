@@ -11,12 +11,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from perfassert.deprecation import former_parameter
-from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.errors import KernelSourceError, LaunchError, ToolchainMissing
 from perfassert.frontends.generators.inductor_configs import (
     Config,
     blocks_of,
@@ -24,7 +25,7 @@ from perfassert.frontends.generators.inductor_configs import (
     fits,
 )
 from perfassert.frontends.generators.triton import WARP, from_triton
-from perfassert.frontends.generators.triton_text import PutIn, TritonText
+from perfassert.frontends.generators.triton_text import PutIn, TritonText, UnknownSize
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
 from perfassert.source import SourceSpan
@@ -34,7 +35,11 @@ _MARK = "async_compile.triton("
 _KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(\S+)")
 _AXES = "xyz"
 _MOST_ROWS = 65535  # blocks of a grid along y, says CUDA
-_DIVISIBLE = "tt.divisibility"
+_DIVISIBLE = ("tt.divisibility", 16)
+_TYPE = re.compile(r"\*?k?(?:[iu](?:1|8|16|32|64)|fp(?:16|32|64)|bf16|fp8e[45]\w{0,3})|constexpr")
+_MALFORMED = (
+    AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError,
+)  # fmt: skip
 _SHOWN = {"num_warps": "warps", "num_stages": "stages"}
 
 
@@ -177,7 +182,7 @@ class _OutputCode:
                 f"{self.path}: has no {_MARK}...); give the output_code.py, which launches kernels"
             )
         launched: dict[tuple[str, tuple[int, ...]], list[ast.Call]] = {}
-        for name, call in _calls(whole.tree, texts):
+        for name, call in _calls(whole, texts, self.sizes):
             given = texts[name].numbers(whole, call, self.sizes)
             launched.setdefault((name, given), []).append(call)
         for (name, given), calls in launched.items():
@@ -194,7 +199,7 @@ class _OutputCode:
             source = call.args[1] if len(call.args) > 1 else None
             if isinstance(source, ast.Constant) and isinstance(source.value, str):
                 described = _Described.read(self.path, source.value, source.lineno)
-                if described.meta.get("device_type", "cuda") == "cuda":
+                if described.device == "cuda":
                     yield target.id, described
 
     def _kernel(
@@ -202,7 +207,7 @@ class _OutputCode:
     ) -> InductorKernel:
         name = described.name
         span = SourceSpan(str(self.path), described.node.lineno)
-        tried = [dict(c) for c in self.configs.get(name, ())] or described.configurations()
+        tried = [dict(c) for c in self.configs.get(name, ())] or [*described.configs]
         tried = ([chosen] if chosen else []) + [c for c in tried if c != chosen]
         try:
             candidates = {
@@ -211,6 +216,8 @@ class _OutputCode:
             }
         except ToolchainMissing:
             raise
+        except LaunchError as error:
+            return InductorKernel(name, span, calls, {}, refused=f"{span}: {error}")
         except KernelSourceError as error:
             return InductorKernel(name, span, calls, {}, refused=str(error))
         return InductorKernel(name, span, calls, candidates, _label(chosen) if chosen else None)
@@ -218,37 +225,61 @@ class _OutputCode:
 
 @dataclass(frozen=True)
 class _Described:
-    """A kernel's text, and the arguments of the decorator that says how it is launched."""
+    """A kernel's text, and what the decorator says about its launches.
+
+    ``types``, ``constants``: by parameter. ``attributes``: what Triton may rely on. ``grid``:
+    parameters of a launch behind the kernel's own, if the launch has the grid.
+    """
 
     text: TritonText
     name: str
-    heuristic: str
-    given: Mapping[str, Any]
     line: int
+    heuristic: str
+    types: Mapping[str, str]
+    constants: Mapping[str, Any]
+    attributes: Mapping[tuple[int, ...], Any]
+    configs: Sequence[Config]
+    grid_type: str
+    grid: Sequence[str]
+    device: str
 
     @classmethod
     def read(cls, path: Path, source: str, line: int) -> _Described:
         """``line``: of the file, where the string begins."""
         text = TritonText.read(path, source, line)
-        for function in text.functions.values():
+        for name, function in text.functions.items():
             for decorator in function.decorator_list:
                 if isinstance(decorator, ast.Call):
-                    heuristic = ast.unparse(decorator.func).rpartition(".")[2]
-                    keywords = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
-                    return cls(text, function.name, heuristic, keywords, line)
+                    return cls._read(text, name, decorator, line)
         raise KernelSourceError(f"{path}:{line}: no function of it is under @triton_heuristics")
+
+    @classmethod
+    def _read(cls, text: TritonText, name: str, decorator: ast.Call, line: int) -> _Described:
+        heuristic = ast.unparse(decorator.func).rpartition(".")[2]
+        given = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
+        names, _ = text.parameters(name)
+        try:
+            meta, more = dict(given.get("triton_meta", {})), dict(given.get("inductor_meta", {}))
+            return cls(
+                text, name, line, heuristic,
+                types=_types(_by_name(names, meta.get("signature", {}))),
+                constants=_constants(_by_name(names, meta.get("constants", {}))),
+                attributes=_attributes(meta),
+                configs=[_checked(c) for c in configurations(heuristic, given) if fits(c, names)],
+                grid_type=str(more.get("grid_type", "Grid1D")),
+                grid=_grid(names, more.get("extra_launcher_args", ())),
+                device=_device(meta),
+            )  # fmt: skip
+        except _MALFORMED as error:
+            text.refuse(
+                decorator,
+                f"the arguments of triton_heuristics.{heuristic} are not as Inductor prints them: "
+                f"{error!r}",
+            )
 
     @property
     def node(self) -> ast.FunctionDef:
         return self.text.functions[self.name]
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """Triton's options; there are several ways to name the device."""
-        meta = dict(self.given.get("triton_meta", {}))
-        device = meta.get("device")
-        kind = device.get("type") if isinstance(device, Mapping) else meta.get("device_type")
-        return {**meta, "device_type": kind or "cuda"}
 
     @property
     def parameters(self) -> list[str]:
@@ -260,16 +291,9 @@ class _Described:
         names, fixed = self.text.parameters(self.name)
         return [name for name in names if name not in fixed]
 
-    @property
-    def types(self) -> dict[str, str]:
-        """By name; PyTorch up to 2.5 has them by place."""
-        signature = self.meta.get("signature", {})
-        names = self.parameters
-        return {names[k] if isinstance(k, int) else str(k): v for k, v in signature.items()}
-
     def numbers(self, whole: TritonText, call: ast.Call, sizes: Mapping[str, int]) -> Any:
         """What a launch passes that is no pointer, then the grid where it passes that, too."""
-        wanted = [*self.passed, *_extra(self.given)]
+        wanted = [*self.passed, *self.grid]
         if len(call.args) != len(wanted):
             whole.refuse(
                 call, f"{self.name!r} is launched with {len(call.args)} arguments, not {wanted}"
@@ -281,11 +305,6 @@ class _Described:
         pointers = {name for name, kind in self.types.items() if kind.startswith("*")}
         pairs = zip(wanted, call.args, strict=True)
         return tuple(whole.integer(arg, sizes) for name, arg in pairs if name not in pointers)
-
-    def configurations(self) -> list[Config]:
-        """What Inductor tries, and what runs with this function."""
-        configs = configurations(self.heuristic, self.given)
-        return [config for config in configs if fits(config, self.parameters)]
 
     def unknown(self) -> NoReturn:
         """For a heuristic whose configurations are not known."""
@@ -304,33 +323,27 @@ class _Described:
         """One configuration, with the launch that Inductor would make."""
         types = self.types
         scalars = [n for n in self.passed if not types.get(n, "").startswith("*")]
-        values = dict(zip([*scalars, *_extra(self.given)], given, strict=True))
-        constants = self._constants() | dict(blocks_of(config, self.parameters))
+        values = dict(zip([*scalars, *self.grid], given, strict=True))
+        constants = {**self.constants, **dict(blocks_of(config, self.parameters))}
         kernel = from_triton(
             self.text.jit(self.name, constants),
-            {n: types[n] for n in self.passed if n not in constants},
+            {n: types[n] for n in self.passed if n in types and n not in constants},
             constants,
             num_warps=config.get("num_warps", 4),
             num_stages=config.get("num_stages"),
-            attrs=_attributes(self.meta),
+            attrs=self.attributes,
             assume=assume,
         )
         args = {name: values[name] for name in scalars if name not in constants}
         grid = self._grid(config, values)
         return kernel, Launch(grid, config.get("num_warps", 4) * WARP, args)
 
-    def _constants(self) -> dict[str, Any]:
-        """Sizes that are 1, and what a template fixes."""
-        names = self.parameters
-        given = self.meta.get("constants", {})
-        return {names[k] if isinstance(k, int) else str(k): v for k, v in given.items()}
-
     def _grid(self, config: Config, values: Mapping[str, int]) -> tuple[int, int, int]:
-        kind = self.given.get("inductor_meta", {}).get("grid_type", "Grid1D")
-        if extra := _extra(self.given):
-            x, y, z = (values[name] for name in extra)
+        kind = self.grid_type
+        if self.grid:
+            x, y, z = (values[name] for name in self.grid)
             return x, y, z
-        sizes = {**self._constants(), **values}
+        sizes = {**self.constants, **values}
         x, y, z = (
             -(-sizes.get(f"{axis}numel", 1) // config.get(f"{axis.upper()}BLOCK", 1))
             for axis in _AXES
@@ -343,32 +356,78 @@ class _Described:
         return x, y, z
 
 
-def _extra(given: Mapping[str, Any]) -> Sequence[str]:
-    """The grid, where the launch says it: three arguments behind the kernel's own."""
-    return tuple(given.get("inductor_meta", {}).get("extra_launcher_args", ()))
+def _by_name(names: Sequence[str], values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Values by the name of a parameter; PyTorch up to 2.5 has them by place."""
+    return {names[k] if isinstance(k, int) else str(k): v for k, v in dict(values).items()}
+
+
+def _constants(constants: dict[str, Any]) -> dict[str, Any]:
+    """Sizes that are 1, and what a template fixes."""
+    for name, value in constants.items():
+        if name.endswith("numel") and type(value) is not int:
+            raise ValueError(f"the size {value!r} of {name!r}")
+    return constants
+
+
+def _grid(names: Sequence[str], axes: Sequence[Any]) -> list[str]:
+    grid = [str(axis) for axis in axes]
+    if len(grid) not in (0, 3) or {*grid} & {*names}:
+        raise ValueError(f"the grid {grid}")
+    return grid
+
+
+def _types(types: dict[str, Any]) -> dict[str, str]:
+    for name, kind in types.items():
+        if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
+            raise ValueError(f"the type {kind!r} of {name!r}")
+    return types
+
+
+def _device(meta: Mapping[str, Any]) -> str:
+    """There are several ways to name it."""
+    device = meta.get("device")
+    kind = device.get("type") if isinstance(device, Mapping) else meta.get("device_type")
+    return str(kind or "cuda")
 
 
 def _attributes(meta: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
     """What Triton may rely on, as its ``ASTSource`` takes it; three spellings of three versions."""
     config: Mapping[Any, Any] = next(iter(meta.get("configs", ())), {})
     if all(isinstance(key, tuple) for key in config):
-        return {key: [list(pair) for pair in pairs] for key, pairs in config.items()}
-    places = config.get("arg_properties", {}).get(_DIVISIBLE) or config.get("divisible_by_16", ())
-    return {(int(place),): [[_DIVISIBLE, 16]] for place in places}
+        attributes = {key: [list(pair) for pair in pairs] for key, pairs in config.items()}
+    else:
+        places = config.get("arg_properties", {}).get(_DIVISIBLE[0])
+        places = places or config.get("divisible_by_16", ())
+        attributes = {(int(place),): [[*_DIVISIBLE]] for place in places}
+    for pairs in attributes.values():
+        if any(pair != [*_DIVISIBLE] for pair in pairs):
+            raise ValueError(f"the attributes {pairs!r}")
+    return attributes
 
 
-def _calls(tree: ast.Module, texts: Mapping[str, Any]) -> Iterator[tuple[str, ast.Call]]:
+def _calls(
+    whole: TritonText, texts: Mapping[str, Any], sizes: Mapping[str, int]
+) -> Iterator[tuple[str, ast.Call]]:
     """Launches from top to bottom, with the sizes that are computed before them put in."""
-    nodes = (n for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.Expr)))
-    sizes: dict[str, ast.expr] = {}
+    nodes = (n for n in ast.walk(whole.tree) if isinstance(n, (ast.Assign, ast.Expr)))
+    computed: dict[str, ast.expr] = {}
     for node in sorted(nodes, key=lambda n: n.lineno):
-        call, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(target, ast.Name) and isinstance(call, (ast.BinOp, ast.UnaryOp)):
-            sizes[target.id] = PutIn(sizes).visit(call)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            name = ast.unparse(call.func.value)
-            if call.func.attr == "run" and name in texts:
-                yield name, PutIn(sizes).visit(call)
+        value, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and isinstance(value, (ast.BinOp, ast.UnaryOp)):
+            with suppress(KernelSourceError):  # what no launch uses need not be a size
+                computed[target.id] = _computed(whole, PutIn(computed).visit(value), sizes)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            name = ast.unparse(value.func.value)
+            if value.func.attr == "run" and name in texts:
+                yield name, PutIn(computed).visit(value)
+
+
+def _computed(whole: TritonText, node: ast.expr, sizes: Mapping[str, int]) -> ast.expr:
+    """The number, or what it needs; an expression of expressions could become huge."""
+    try:
+        return ast.Constant(whole.integer(node, sizes))
+    except UnknownSize as error:
+        return error.part
 
 
 def _best_config(path: Path, text: str, line: int) -> Config | None:
@@ -387,12 +446,15 @@ def _best_config(path: Path, text: str, line: int) -> Config | None:
 def _config(path: Path) -> Config:
     try:
         read = json.loads(read_text(path))
-        kept = {k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN}
+        return _checked({k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN})
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path}: is no configuration: {error}") from None
-    if not all(type(value) is int and value > 0 for value in kept.values()):
-        raise KernelSourceError(f"{path}: {kept} are not integers above 0")
-    return kept
+
+
+def _checked(config: Mapping[str, Any]) -> Config:
+    if not all(type(value) is int and value > 0 for value in config.values()):
+        raise ValueError(f"{dict(config)} are not integers above 0")
+    return dict(config)
 
 
 def _label(config: Mapping[str, int]) -> str:

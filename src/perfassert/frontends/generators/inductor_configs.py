@@ -82,7 +82,8 @@ def _persistent(hints: Mapping[str, int]) -> list[Config]:
 
 
 def _reduced_axis(hints: Mapping[str, int]) -> tuple[str, int]:
-    return next((axis, extent) for axis, extent in hints.items() if axis.startswith("r"))
+    first, *_ = ((axis, extent) for axis, extent in hints.items() if axis.startswith("r"))
+    return first
 
 
 def _row_config(rows: int, axis: str, length: int, x: int, r: int, most: int) -> Config:

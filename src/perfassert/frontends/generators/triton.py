@@ -107,13 +107,19 @@ def from_triton(
     )
 
 
+_MOST = {"num_warps": 32, "num_stages": 64, "maxnreg": 255}
+
+
 def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dict[str, int]:
     """Those that are given; Triton has a default for the others."""
     optional = {"num_stages": num_stages, "maxnreg": maxnreg}
     options = {"num_warps": num_warps, **{k: v for k, v in optional.items() if v is not None}}
     for what, value in options.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise KernelSourceError(f"{what} must be an integer above 0, not {in_short(value)}")
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not 0 < value <= _MOST[what]:
+            raise KernelSourceError(
+                f"{what} must be an integer from 1 to {_MOST[what]}, not {in_short(value)}"
+            )
     return options
 
 
