@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import mutations
@@ -207,6 +208,16 @@ def _tensor_map(text: str) -> object:
     return pa.TensorMap(given[:half], given[half:])  # type: ignore[arg-type]
 
 
+def _helion(path: Path) -> object:
+    types = dict.fromkeys(("x", "out"), "*fp16")
+    return pa.from_helion(path, types, sizes={"x.size(0)": 64, "n": 8})
+
+
+def _inductor(path: Path) -> object:
+    """No kernel is compiled; what is refused is an error, too."""
+    return [kernel.launch for kernel in pa.from_inductor(path, sizes={"s0": 28})]
+
+
 def _commands(path: Path) -> object:
     """What they name is left alone: it would be compiled."""
     return [device_options(words) for _, _, words in entries(path)]
@@ -274,3 +285,10 @@ TARGETS: dict[str, Target] = {
     "reports": of_file(read.read, "r.json", [report(short=True)],
                        "null true [] {} tests predictions NaN", (report(),)),
 }  # fmt: skip
+if find_spec("triton"):
+    TARGETS |= {
+        "Inductor files": of_file(_inductor, "k.py", [seed("inductor.txt")],
+                                  "tl. getattr : \n    if for in return = ( ) ''' num_warps "),
+        "Helion files": of_file(_helion, "f.py", [seed("helion.txt")],
+                                "tl. getattr : \n    if for in return = ( ) _launcher"),
+    }  # fmt: skip
