@@ -127,7 +127,8 @@ def test_a_journal_of_another_gpu_or_none(tmp_path, plugged, capsys):
     plugged(gpu)
     assert main(["calibrate", "-o", str(path)]) == 2
     assert "its uuid is beef, the GPU at hand has 00ff" in capsys.readouterr().err
-    for text in ("{", "[]", '{"head": 1}', '{"head": {}, "results": {"clock": [[[1]]]}}'):
+    others = ('{"head": 1}', '{"head": {}, "results": {"clock": [[[1]]]}}')
+    for text in ("{", "[" * 100_000, "[]", *others):
         journal.write_text(text)
         assert main(["calibrate", "-o", str(path)]) == 2
         assert "is no journal" in capsys.readouterr().err

@@ -107,6 +107,7 @@ def test_unlike_suites_are_not_compared(tmp_path, capsys):
     [
         (None, "cannot be read: No such file or directory; make it with --record"),
         ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "not a record of validations"),
         ("{}", "not a record of validations"),
         ('{"most_rows": null, "suites": []}', "not a record of validations"),

@@ -36,7 +36,7 @@ class Journal:
             for shots in results.values():
                 _ = [[Sample(*map(float, values)) for values in shot] for shot in shots]
             date, free = str(table["date"]), int(table["properties"]["free_bytes"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CalibrationError(f"{self.path} is no journal ({error}); use --fresh") from None
         for key, value in self.head.items():
             if head.get(key) != value:

@@ -72,7 +72,7 @@ def read_record(path: Path) -> RowRecord:
     except OSError as error:
         reason = f"{path}: cannot be read: {error.strerror}; make it with --record {path}"
         raise SuiteError(reason) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SuiteError(f"{path}: not valid JSON: {error}; {_ANEW}") from None
     try:
         suites = {name: _recorded_suite(entry) for name, entry in table["suites"].items()}
