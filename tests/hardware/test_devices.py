@@ -156,8 +156,9 @@ def test_impossible_blocks(threads, registers, shared, reason):
 
 def test_blocks_too_deep():
     kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(1024,))], loads=["a[z]"])
-    with pytest.raises(pa.LaunchError, match="128 threads deep"):
-        pa.predict(kernel, pa.Launch(1, (1, 1, 128)), "a100")
+    flat = pa.device("a100").replace(max_block_z=32)
+    with pytest.raises(pa.LaunchError, match="64 threads deep is more than the 32"):
+        pa.predict(kernel, pa.Launch(1, (1, 1, 64)), flat)
 
 
 def test_numbers_of_numpy_in_a_variant():

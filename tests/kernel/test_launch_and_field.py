@@ -102,3 +102,35 @@ def test_grids_that_cuda_does_not_launch(grid, said):
     with pytest.raises(pa.LaunchError, match=said):
         pa.rank([(1, 1, 1)], "a100", kernel=kernel, domain=grid)
     assert pa.Launch((2**31 - 1, 65_535, 65_535), 32).blocks == (2**31 - 1) * 65_535**2
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (2**26, "67108864 threads in x; CUDA launches at most 1024"),
+        ((1, 1025), "1025 threads in y; CUDA launches at most 1024"),
+        ((1, 1, 65), "65 threads in z; CUDA launches at most 64"),
+        ((32, 33), r"1056 threads \(32×33×1\); CUDA launches at most 1024"),
+        (np.int64(2**40), "1099511627776 threads in x"),
+    ],
+)
+def test_blocks_that_cuda_does_not_launch(block, said):
+    with pytest.raises(pa.LaunchError, match=f"the block has {said}"):
+        pa.Launch(1, block)
+    with pytest.raises(pa.LaunchError, match=f"the block has {said}"):
+        pa.Launch.cover((64, 64, 64), block)
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(64,))], ["a[threadIdx.x % 64]"])
+    prediction = pa.predict(kernel, pa.Launch(1, 64), "a100")
+    with pytest.raises(pa.LaunchError, match=f"the block has {said}"):
+        pa.whatif(prediction, block=block)
+    with pytest.raises(pa.LaunchError, match=f"the block has {said}"):
+        pa.rank([block], "a100", kernel=kernel, domain=64)
+    for largest in (1024, (1, 1024), (4, 4, 64)):
+        assert pa.Launch(1, largest).threads == 1024
+
+
+def test_clusters_that_cuda_does_not_launch():
+    assert pa.Launch(16, 32, cluster=16).clustered
+    for wrong in (32, (4, 8), 2**31 - 1):
+        with pytest.raises(pa.LaunchError, match=r"the cluster has .*; CUDA launches at most 16"):
+            pa.Launch((2**31 - 1, 8), 32, cluster=wrong)

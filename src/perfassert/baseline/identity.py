@@ -79,6 +79,6 @@ def _by_line(hints: Mapping[str, Any]) -> list[object]:
     result: list[tuple[str, int, Any]] = []
     for key, value in hints.items():
         file, _, line = key.rpartition(":")
-        known = bool(file) and line.isdigit()
+        known = bool(file) and line.isdecimal()
         result.append((file if known else key, int(line) if known else -1, value))
     return [[name, value] for name, _, value in sorted(result, key=lambda r: r[:2])]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.executors import positive
 from perfassert.cli.forms import add_forms, link_of
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress, raw, say
@@ -58,7 +59,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--arch", help="one architecture, as sm_90a; sources are compiled for it")
     parser.add_argument("--device", help="whose occupancy; its architecture unless --arch is given")
     parser.add_argument(
-        "--block", type=int, action="append", metavar="THREADS",
+        "--block", type=positive, action="append", metavar="THREADS",
         help="occupancy of such blocks (repeatable; default: 64 to 1024)",
     )  # fmt: skip
     add_compilation(

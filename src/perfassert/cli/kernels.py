@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.executors import positive
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import KernelSourceError, LaunchError
@@ -36,7 +37,9 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--arch", help="one architecture, as sm_90a; sources are compiled for it")
     parser.add_argument("--filter", default="*", metavar="GLOB", help="of names or mangled names")
-    parser.add_argument("--block", type=int, metavar="THREADS", help="occupancy of such a block")
+    parser.add_argument(
+        "--block", type=positive, metavar="THREADS", help="occupancy of such a block"
+    )
     parser.add_argument("--device", help="whose occupancy; its architecture unless --arch is given")
     add_compilation(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

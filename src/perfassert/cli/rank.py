@@ -112,7 +112,7 @@ def shapes(threads: int, domain: Block, device: Device) -> Iterator[Block]:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A block with its prediction as plain data, or why the device cannot run it."""
+    """A block with its prediction as plain data, or why it cannot be launched on the device."""
 
     block: Block
     data: dict[str, Any] | None
@@ -168,8 +168,8 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
     domain, args = extent_of(options.domain, "--domain"), arguments_of(options)
 
     def one(block: Block) -> Tried:
-        launch = Launch.cover(domain, block, args, options.shared_bytes)
         try:
+            launch = Launch.cover(domain, block, args, options.shared_bytes)
             prediction = predict(kernel, launch, device)
         except LaunchError as error:
             return Tried(block, None, str(error))

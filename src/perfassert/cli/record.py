@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress
-from perfassert.errors import RecordError
+from perfassert.errors import RecordError, in_short
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _STDERR = 2  # where the program's output goes that must not mix with JSON
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)I?B?")
 
 
 def add(commands: Any) -> None:
@@ -128,12 +130,10 @@ def _sampler(gpu: Device) -> Sampler:
 
 def size(text: str, option: str) -> int:
     """``"16G"`` in bytes; units are powers of 1024."""
-    digits = text.upper().removesuffix("B").removesuffix("I")
-    unit = digits[-1:] if digits[-1:].isalpha() else ""
-    number = digits.removesuffix(unit)
-    if unit not in _UNITS or not number.isdigit() or not int(number):
-        raise RecordError(f"{option}: {text!r} is no size, as 512M or 16G")
-    return int(number) * _UNITS[unit]
+    match = _SIZE.fullmatch(text.upper())
+    if match is None or not int(match[1]):
+        raise RecordError(f"{option}: {in_short(text)} is no size, as 512M or 16G")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _read(path: Path) -> str:

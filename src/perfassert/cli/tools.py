@@ -243,8 +243,8 @@ def rank(
     asked = [extent("block", _extent(b)) for b in blocks or ()] or [*shapes(threads, size, target)]
     tried = []
     for shape in dict.fromkeys(asked):
-        launch = Launch.cover(size, shape, _arguments(args), shared_bytes)
         try:
+            launch = Launch.cover(size, shape, _arguments(args), shared_bytes)
             data, why = predict_launch(code, launch, target).to_dict(diagnosis=False), ""
         except LaunchError as error:
             data, why = None, str(error)

@@ -10,6 +10,7 @@ from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.expression import BinaryOperation, Constant, Variable, evaluate
 from perfassert.kernel.expression_text import Literal, NotAnExpression, read_call
 from perfassert.kernel.integers import evaluate_integer
+from perfassert.kernel.launch import member_key
 
 _BUFFER = "Buffer("
 _NULL = ("null", "None", "nullptr")
@@ -35,7 +36,7 @@ def values(texts: Iterable[str], option: str) -> dict[str, Any]:
         structure = arguments.setdefault(name, {})
         if not isinstance(structure, dict):
             raise LaunchError(f"{option} {path}: {name!r} has a value of its own")
-        structure[int(member) if member.isdigit() else member] = value(written, f"{option} {path}")
+        structure[member_key(member)] = value(written, f"{option} {path}")
     return arguments
 
 

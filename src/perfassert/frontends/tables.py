@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.kernel.integers import integer_names
+from perfassert.kernel.launch import member_key
 from perfassert.toml.tables import TableReader
 
 IntegerOrText = Union[int, str]
@@ -113,7 +114,7 @@ class KernelTableReader(TableReader):
         if not of_a_buffer(value):
             if not value or set(value) & set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
-            return {_member(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
+            return {member_key(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
         self.check_keys(key, value, BUFFER)
         read = {"dtype": self.string, "fill": self.string, "alias": self.string,
                 "data": self.file, "pages": self.file, "shape": self.expressions}  # fmt: skip
@@ -143,7 +144,7 @@ class KernelTableReader(TableReader):
     def constant(self, key: str, value: Any) -> Any:
         """A number, an expression or ``"null"``; lists and tables (by member or byte) of them."""
         if isinstance(value, dict):
-            return {_member(k): self.constant(f"{key}.{k}", v) for k, v in value.items()}
+            return {member_key(k): self.constant(f"{key}.{k}", v) for k, v in value.items()}
         if isinstance(value, list):
             return [self.constant(f"{key}[{i}]", v) for i, v in enumerate(value)]
         if value == "null":
@@ -159,8 +160,3 @@ def of_a_buffer(table: Mapping[Any, Any]) -> bool:
 def of_a_tensor_map(table: Mapping[Any, Any]) -> bool:
     """Whether it describes one: a buffer has no box, a structure may, among other members."""
     return "box" in table and ("shape" in table or set(table) <= set(TENSOR_MAP))
-
-
-def _member(key: str) -> int | str:
-    """Of a structure: a byte offset or a name."""
-    return int(key) if key.isdigit() else key

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.schema import VALUES
-from perfassert.quantity import LARGEST, to_real
+from perfassert.quantity import to_real
 
 _SMALLEST = 1e-18
 """Of values that are not 0: what divides by less leaves the numbers that a computer has."""
@@ -33,8 +33,8 @@ def check_consistency(
         if number <= rule.minimum if rule.exclusive else number < rule.minimum:
             bound = "above" if rule.exclusive else "at least"
             fail(key, f"must be finite and {bound} {rule.minimum:g}, not {number!r}")
-        if number > LARGEST:
-            fail(key, f"must be at most {LARGEST:g}, not {number:g}")
+        if number > rule.maximum:
+            fail(key, f"must be at most {rule.maximum:g}, not {number:g}")
         if 0 < number < _SMALLEST:
             fail(key, f"must be at least {_SMALLEST:g}, not {number:g}")
     _check_order(values, fail)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from perfassert.errors import LaunchError
 from perfassert.hardware.model import Device
@@ -28,6 +30,7 @@ def occupancy(
     over the schedulers, so each scheduler's part is filled on its own. Raises
     :class:`LaunchError` where not even one block fits.
     """
+    _check_limits(device, threads_per_block, registers, shared_bytes)
     warps = -(-threads_per_block // device.warp_size)
     limits = {
         "warps": device.max_warps_per_unit // warps,
@@ -35,6 +38,33 @@ def occupancy(
         "registers": _warps_by_registers(device, registers) // warps,
         "shared": _blocks_by_shared(device, shared_bytes),
     }
+    limited_by = min(limits, key=lambda key: limits[key])
+    blocks = limits[limited_by]
+    if blocks == 0:
+        raise LaunchError(
+            f"no block fits on {device.name}: {threads_per_block} threads with {registers} "
+            f"registers each and {shared_bytes} bytes of shared memory exceed its {limited_by}"
+        )
+    warps_per_unit = blocks * warps
+    return Occupancy(warps_per_unit / device.max_warps_per_unit, blocks, warps_per_unit, limited_by)
+
+
+def check_block(device: Device, block: Sequence[int], shared_bytes: int) -> None:
+    """Raise :class:`LaunchError` for a block that the device cannot run, whatever its kernel is.
+
+    ``shared_bytes`` is the dynamic shared memory. Nothing of the size of a block is made before.
+    """
+    if block[2] > device.max_block_z:
+        raise LaunchError(
+            f"a block {block[2]} threads deep is more than the {device.max_block_z} that "
+            f"{device.name} allows in z"
+        )
+    _check_limits(device, prod(block), 0, shared_bytes)
+
+
+def _check_limits(
+    device: Device, threads_per_block: int, registers: int, shared_bytes: int
+) -> None:
     if threads_per_block > device.max_threads_per_block:
         raise LaunchError(
             f"a block of {threads_per_block} threads is larger than the "
@@ -50,15 +80,6 @@ def occupancy(
             f"{shared_bytes} bytes of shared memory per block are more than the "
             f"{device.shared_bytes_per_block} that {device.name} allows"
         )
-    limited_by = min(limits, key=lambda key: limits[key])
-    blocks = limits[limited_by]
-    if blocks == 0:
-        raise LaunchError(
-            f"no block fits on {device.name}: {threads_per_block} threads with {registers} "
-            f"registers each and {shared_bytes} bytes of shared memory exceed its {limited_by}"
-        )
-    warps_per_unit = blocks * warps
-    return Occupancy(warps_per_unit / device.max_warps_per_unit, blocks, warps_per_unit, limited_by)
 
 
 def _warps_by_registers(device: Device, registers: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perfassert.quantity import LARGEST
+
 
 @dataclass(frozen=True, slots=True)
 class ValueRule:
@@ -16,6 +18,7 @@ class ValueRule:
     integer: bool = False
     minimum: float = 0.0
     exclusive: bool = True  # the value must lie above `minimum`, not on it
+    maximum: float = LARGEST
     off: float | None = None
 
 
@@ -29,6 +32,7 @@ _SECONDS = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
 
 _count = ValueRule(_COUNT, integer=True)
 _bytes = ValueRule(_BYTES, integer=True)
+_bytes_of_block = ValueRule(_BYTES, integer=True, maximum=2**28)  # which blocks are executed with
 _bytes_or_none = ValueRule(_BYTES, integer=True, exclusive=False)
 _count_if_any = ValueRule(_COUNT, integer=True, exclusive=False, off=0)
 _bytes_if_any = ValueRule(_BYTES, integer=True, exclusive=False, off=0)
@@ -51,7 +55,7 @@ VALUES: dict[str, ValueRule] = {
     "max_registers_per_thread": _count,
     "register_allocation_unit": _count,
     "shared_bytes_per_unit": _bytes,
-    "shared_bytes_per_block": _bytes,
+    "shared_bytes_per_block": _bytes_of_block,
     "shared_reserved_bytes": _bytes_or_none,
     "shared_allocation_unit": _bytes,
     "shared_banks": _count,

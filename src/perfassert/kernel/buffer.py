@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 PAGE_BYTES = 256
+MAX_BYTES = 1 << 39
+"""Bytes of the largest buffer, offset included: more than any GPU's memory, and half of the
+addresses that the execution gives to each pointer."""
+_MAX_GENERATED = 1 << 27
+"""Elements that a generator makes, at eight bytes each: the 1 GiB that an array file may hold."""
 _DEFAULT = "float32"
 _GENERATED = "int32"  # what a generator makes is meant for indices
 
@@ -46,7 +51,8 @@ class Buffer:
             is named behind a colon. It is not copied: each prediction is of what the array or the
             file holds when it is asked for.
         fill: a generator in text: ``"random(0, n)"``, ``"sorted random(0, n)"``, ``"permutation"``,
-            ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``.
+            ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``. It
+            makes at most 2²⁷ elements.
         alias: name of the argument that points to the same memory.
         seed: of the generator. Default: 0.
         pages: an array, or a path as for ``data``: the ascending numbers of the pages of 256 bytes
@@ -61,7 +67,7 @@ class Buffer:
 
     Raises:
         LaunchError: data that cannot be read or does not fit, several of ``data``, ``fill`` and
-            ``alias``, or no shape at all.
+            ``alias``, no shape at all, or more than 2³⁹ bytes.
 
     Example:
         >>> import perfassert as pa
@@ -102,13 +108,16 @@ class Buffer:
             if text is not None and not isinstance(text, str):
                 raise LaunchError(f"a Buffer's {what} is a text, not {in_short(text)}")
         dtype = None if dtype is None else type_name(dtype)
+        offset = to_integer(offset, "a Buffer's offset", LaunchError, 0, MAX_BYTES)
         given = None
         if shape is not None:
             given = to_integers(shape, "a Buffer's shape", LaunchError, minimum=0)
         values = {
             "shape": given or (), "dtype": dtype or (_GENERATED if fill else _DEFAULT),
-            "alignment": to_integer(alignment, "a Buffer's alignment", LaunchError, 1),
-            "offset": to_integer(offset, "a Buffer's offset", LaunchError, 0),
+            "alignment": to_integer(
+                alignment, "a Buffer's alignment", LaunchError, 1, MAX_BYTES
+            ),
+            "offset": offset,
             "fill": fill, "alias": alias,
             "seed": to_integer(seed, "a Buffer's seed", LaunchError, 0), "source": _source(data),
             "page_source": _source(pages), "stated": (given, dtype),
@@ -124,6 +133,7 @@ class Buffer:
             object.__setattr__(self, "dtype", str(array.dtype))
         elif given is None and alias is None:
             raise LaunchError("a Buffer needs a shape, or data that has one")
+        _check_size(self.shape, self.dtype, offset, fill)
 
     @property
     def data(self) -> npt.NDArray[Any] | None:
@@ -214,6 +224,30 @@ def _source(data: Any) -> Any:
         return numpy.asarray(data)
     except (TypeError, ValueError, OverflowError, MemoryError) as reason:
         raise LaunchError(f"a Buffer's data is no array of numbers: {reason}") from None
+
+
+def _check_size(shape: tuple[int, ...], dtype: str, offset: int, fill: str | None) -> None:
+    """Raise :class:`LaunchError` for more than a GPU has, or than a generator can make."""
+    count = math.prod(shape)
+    size = count * _known_item_bytes(dtype) + offset
+    if size > MAX_BYTES:
+        raise LaunchError(
+            f"a Buffer of shape {in_short(shape)} and type {in_short(dtype)} at offset {offset} "
+            f"ends after {in_short(size)} bytes; at most {MAX_BYTES} are modelled"
+        )
+    if fill is not None and count > _MAX_GENERATED:
+        raise LaunchError(
+            f"a Buffer's fill makes at most {_MAX_GENERATED} elements, not {count}; give a smaller "
+            "shape, or data from a .npy file"
+        )
+
+
+def _known_item_bytes(dtype: str) -> int:
+    """Bytes of an element; 1 of a type that only a kernel knows."""
+    try:
+        return _item_bytes(dtype)
+    except LaunchError:
+        return 1
 
 
 def _check_pages(buffer: Buffer) -> None:

@@ -17,7 +17,7 @@ from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.roles import space_of
-from perfassert.quantity import to_integer, to_real
+from perfassert.quantity import LARGEST, to_integer, to_real
 from perfassert.source import Assumption
 
 if TYPE_CHECKING:
@@ -286,7 +286,10 @@ class Description(Kernel):
         _check_counts(self, (("registers", 1), ("shared_bytes", 0)))
         if self.spill_bytes is not None:
             _check_counts(self, (("spill_bytes", 0),))
-        flops = to_real(self.flops, f"kernel {in_short(self.name)}: flops", KernelError, minimum=0)
+        what = f"kernel {in_short(self.name)}: flops"
+        flops = to_real(self.flops, what, KernelError, minimum=0)
+        if flops > LARGEST:
+            raise KernelError(f"{what} must be at most {LARGEST}, not {in_short(flops)}")
         object.__setattr__(self, "flops", float(flops))
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:

@@ -22,6 +22,9 @@ from perfassert.kernel.expression import (
     variables,
 )
 
+_MAX_UPDATES = 2**12
+"""Updates of a thread, each of which has accesses of its own."""
+
 
 def fold_kernel(
     kernel: AccessKernel, fold: Sequence[int], names: Mapping[str, int] | None = None
@@ -37,6 +40,8 @@ def fold_kernel(
     updates = prod(fold)
     if updates == 1:
         return kernel
+    if updates > _MAX_UPDATES:
+        raise KernelError(f"folding: {updates} updates of a thread are more than {_MAX_UPDATES}")
     accesses = {
         _meaning(moved, names or {}): moved
         for access in kernel.accesses

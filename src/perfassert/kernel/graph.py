@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BARRIER = "barrier"
 MOST_WARPS = 2**16
 """Of a block: far more than any device has."""
+_MAX_DISTANCE = 2**16
+"""Iterations for which a simulation keeps values that a loop carries."""
 Trips = Union[int, str]
 
 
@@ -437,15 +439,14 @@ class LoopBody:
                 iteration).
             init: what the first iterations take: a node before the loop, or a value that an outer
                 loop carries. Default (None): they wait for nothing.
-            distance: how many iterations earlier. Default: 1.
+            distance: how many iterations earlier, at most 65,536. Default: 1.
 
         Raises:
             GraphError: the loop is closed, or ``init`` is not from before the loop.
         """
         check_kind(name, str, "carried(): name", GraphError)
-        distance = to_integer(
-            distance, f"carried {in_short(name)}: distance", GraphError, minimum=1
-        )
+        what = f"carried {in_short(name)}: distance"
+        distance = to_integer(distance, what, GraphError, 1, _MAX_DISTANCE)
         if self._index not in self._builder.open_loops:
             raise GraphError(f"carried {in_short(name)}: its loop is closed")
         if init is not None:

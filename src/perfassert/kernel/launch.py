@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import index
 from types import MappingProxyType
 from typing import Any, Union
@@ -27,19 +29,20 @@ class Launch:
 
     Args:
         grid: blocks in (x, y, z); at most 2³¹ - 1 in x, 65,535 in y and z.
-        block: threads of a block in (x, y, z).
+        block: threads of a block in (x, y, z); at most 1024 in x and y, 64 in z, 1024 together.
         args: kernel parameters, a mapping by name or a sequence by position. Values: integers,
             floats for float parameters, ``None`` for a null pointer, a :class:`Buffer` or an array
             (a buffer that holds it), a :class:`TensorMap`, structures as ``ctypes.Structure``,
             numpy structured scalars, bytes, or mappings by member. Default: none.
         shared_bytes: dynamic shared memory of a block, in bytes. Default: 0.
         domain: threads in (x, y, z); those outside are masked. Default (None): no thread is.
-        cluster: blocks of a thread-block cluster in (x, y, z), which must divide the grid. Default:
-            1.
+        cluster: blocks of a thread-block cluster in (x, y, z), at most 16, which must divide the
+            grid. Default: 1.
 
     Raises:
-        LaunchError: an extent that is not one to three integers above 0, a grid that CUDA cannot
-            launch or that is no multiple of the cluster, or ``args`` of another kind.
+        LaunchError: an extent that is not one to three integers above 0, a grid, block or cluster
+            that CUDA launches on no device, a grid that is no multiple of the cluster, or ``args``
+            of another kind.
 
     Example:
         >>> import perfassert as pa
@@ -79,7 +82,9 @@ class Launch:
         object.__setattr__(self, "shared_bytes", shared)
         object.__setattr__(self, "domain", None if domain is None else extent("domain", domain))
         object.__setattr__(self, "cluster", extent("cluster", cluster))
-        _check_grid(self.grid)
+        _check_size("the grid has", self.grid, "blocks", _GRID_LIMITS)
+        _check_size("the block has", self.block, "threads", _BLOCK_LIMITS, _MAX_BLOCK_THREADS)
+        _check_size("the cluster has", self.cluster, "blocks", _GRID_LIMITS, _MAX_CLUSTER_BLOCKS)
         if any(n % c for n, c in zip(self.grid, self.cluster, strict=True)):
             shown = map(_by, (self.grid, self.cluster))
             raise LaunchError("a grid of {} blocks is no multiple of clusters of {}".format(*shown))
@@ -122,7 +127,8 @@ class Launch:
             extent("domain", domain), extent("block", block), extent("cluster", cluster)
         )  # fmt: skip
         grid = tuple(-(-n // (b * c)) * c for n, b, c in zip(covered, shape, unit, strict=True))
-        _check_grid(grid, f"a domain of {_by(covered)} threads in blocks of {_by(shape)} needs ")
+        subject = f"a domain of {_by(covered)} threads in blocks of {_by(shape)} needs"
+        _check_size(subject, grid, "blocks", _GRID_LIMITS)
         return cls(grid, shape, args, shared_bytes, domain=covered, cluster=unit)
 
     @classmethod
@@ -220,6 +226,14 @@ def _freeze_value(value: Any, share: Share) -> Any:
     return value
 
 
+_BYTE_OFFSET = re.compile(r"[0-9]{1,9}")
+
+
+def member_key(text: str) -> int | str:
+    """Key of a structure's member as text has it: a byte offset, else a name."""
+    return int(text) if _BYTE_OFFSET.fullmatch(text) else text
+
+
 def plain_value(value: Any) -> Any:
     """Arrays are buffers that hold them, structures their bytes, scalars of libraries numbers."""
     import ctypes
@@ -254,13 +268,23 @@ def _rebuild(
 _MOST_ARGS = 2**12
 """Far more than the bytes that a kernel's parameters may have."""
 _GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
-"""Of the CUDA programming model, the same on every device from sm_30 on."""
+_BLOCK_LIMITS = (1024, 1024, 64)
+_MAX_BLOCK_THREADS = 1024
+_MAX_CLUSTER_BLOCKS = 16
+"""Limits of the CUDA programming model, which no device exceeds. A device may have lower ones:
+:func:`~perfassert.hardware.occupancy.check_block`."""
 
 
-def _check_grid(grid: Sequence[int], why: str = "the grid has ") -> None:
-    for axis, blocks, most in zip("xyz", grid, _GRID_LIMITS, strict=True):
-        if blocks > most:
-            raise LaunchError(f"{why}{blocks} blocks in {axis}; CUDA launches at most {most}")
+def _check_size(
+    subject: str, extents: Sequence[int], unit: str, limits: Sequence[int], most: int | None = None
+) -> None:
+    """Raise :class:`LaunchError` for an extent above its limit, or a product above ``most``."""
+    for axis, size, limit in zip("xyz", extents, limits, strict=True):
+        if size > limit:
+            raise LaunchError(f"{subject} {size} {unit} in {axis}; CUDA launches at most {limit}")
+    if most is not None and (count := prod(extents)) > most:
+        shape = _by(extents)
+        raise LaunchError(f"{subject} {count} {unit} ({shape}); CUDA launches at most {most}")
 
 
 def _by(extents: Sequence[int]) -> str:

@@ -12,6 +12,8 @@ from perfassert.quantity import to_integer, to_integers
 
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 _SWIZZLES = (0, 32, 64, 128)
+_MAX_BOX_BYTES = 2**20 - 1
+"""Bytes that a barrier can wait for, says the PTX manual: no copy moves more."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -23,7 +25,7 @@ class TensorMap:
 
     Args:
         shape: extents of the tensor, in elements.
-        box: extents of what one bulk copy takes, in elements.
+        box: extents of what one bulk copy takes, in elements; less than 1 MiB in all.
         dtype: type of an element, as numpy calls it, of 1 to 8 bytes; 8-bit floats are ``"uint8"``.
             Default: ``"float16"``.
         strides: bytes between elements of each axis but the last. Default: without gaps.
@@ -31,7 +33,8 @@ class TensorMap:
         swizzle: bytes of the swizzle pattern: 0 (none, the default), 32, 64 or 128.
 
     Raises:
-        LaunchError: extents that do not fit together, or an unsupported ``dtype`` or ``swizzle``.
+        LaunchError: extents that do not fit together, a box that no copy moves, or an
+            unsupported ``dtype`` or ``swizzle``.
 
     Example:
         >>> import perfassert as pa
@@ -70,6 +73,10 @@ class TensorMap:
                 f"TensorMap: dtype must be a type of 1 to 8 bytes, not {in_short(dtype)}"
             )
         object.__setattr__(self, "dtype", dtype)
+        if (size := prod(self.box) * self.item_bytes) > _MAX_BOX_BYTES:
+            raise LaunchError(
+                f"TensorMap: a box of {size} bytes; a bulk copy moves at most {_MAX_BOX_BYTES}"
+            )
         every = element_strides if element_strides is not None else (1,) * len(extents)
         object.__setattr__(
             self, "element_strides", _numbers("element_strides", every, len(extents))

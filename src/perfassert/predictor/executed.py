@@ -51,6 +51,8 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
     if code is None:
         return question.kernel.bind(launch, device.arch, device.warp_size)
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)
+    shared = described.shared_bytes + launch.shared_bytes  # nothing is executed that does not fit
+    unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
     assert isinstance(question.kernel, CompiledKernel)
     check_strides(question.kernel, question.launch, described.program)
     rare: Rare = frozenset()
@@ -68,8 +70,6 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
             return described, effective_launch
     if differences:  # guards may be what is wrong
         blocks = WorkingBlocks(launch.grid, launch.grid)
-    shared = described.shared_bytes + launch.shared_bytes
-    unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
     wave = min(unit_occupancy.resident_blocks * device.compute_units, len(blocks))
     x, y, z = described.standing
     middle = x + launch.grid[0] * (y + launch.grid[1] * z)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import LaunchError
 from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import check_block
 from perfassert.kernel.buffer import Share
 from perfassert.kernel.content import content_digest
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
@@ -69,8 +70,10 @@ def make_question(
         analyses: where compiled code takes its analyses from; None for kernels without.
 
     Raises:
-        LaunchError: an argument that is no number, array or structure.
+        LaunchError: a launch that the device cannot run, before anything of its size is made; an
+            argument that is no number, array or structure.
     """
+    check_block(device, launch.block, launch.shared_bytes)
     launch = launch.freeze(share)
     code, arguments = None, launch
     if isinstance(kernel, CompiledKernel):

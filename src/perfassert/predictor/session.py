@@ -73,7 +73,6 @@ class Session:
             if not isinstance(value, kind):
                 raise LaunchError(f"{argument} must be a {kind.__name__}, not {in_short(value)}")
         target = load_device(device)
-        _check_block(launch, target)
         with without_collections():
             return self.answer(self.ask(kernel, launch, target, volumes))
 
@@ -191,11 +190,3 @@ def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
 
 def _model_bytes(model: Model) -> int:
     return _MODEL_BYTES + _NODE_BYTES * len(model.graph.nodes)
-
-
-def _check_block(launch: Launch, device: Device) -> None:
-    if launch.block[2] > device.max_block_z:
-        raise LaunchError(
-            f"a block {launch.block[2]} threads deep is more than the {device.max_block_z} that "
-            f"{device.name} allows in z"
-        )

@@ -12,7 +12,15 @@ from perfassert.engines.extension import compiled_core
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import WarpProgram
-from perfassert.engines.pipeline.results import Spent, StallProfile, Totals, TraceEvent, deadlock
+from perfassert.engines.pipeline.results import (
+    MOST_EVENTS,
+    Spent,
+    StallProfile,
+    Totals,
+    TraceEvent,
+    deadlock,
+    trace_full,
+)
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
@@ -41,6 +49,8 @@ def run_compiled(
         result.frombytes(_core().simulate(words.tobytes()))
     except LookupError as waiting:  # the node at which a warp waits for ever
         raise deadlock(waiting.args[0]) from None
+    except OverflowError:  # of events
+        raise trace_full() from None
     head, rest = result[:10], list(result[10:])
     operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
     nodes = unit.graph_nodes
@@ -113,7 +123,7 @@ def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
-        unit.graph_nodes, unit.stagger, int(unit.profile), *window,
+        unit.graph_nodes, unit.stagger, int(unit.profile), *window, MOST_EVENTS,
     ))  # fmt: skip
     words.extend(unit.variant)
     words.extend(map(int, unit.pipelines.per_scheduler))

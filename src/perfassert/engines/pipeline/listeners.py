@@ -17,7 +17,13 @@ from perfassert.engines.pipeline.events import (
     Stall,
     Stalled,
 )
-from perfassert.engines.pipeline.results import StallProfile, Totals, TraceEvent
+from perfassert.engines.pipeline.results import (
+    MOST_EVENTS,
+    StallProfile,
+    Totals,
+    TraceEvent,
+    trace_full,
+)
 
 
 class Accounting:
@@ -119,5 +125,7 @@ class Tracing:
 
     def _keep(self, time: int, block: int, warp: int, node: int, event: Event) -> None:
         if self._window[0] <= time < self._window[1]:
+            if len(self.trace) >= MOST_EVENTS:
+                raise trace_full()
             kind = type(event).__name__.lower()
             self.trace.append(TraceEvent(time / self._cycle, kind, block, warp, node))

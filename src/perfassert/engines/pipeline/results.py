@@ -17,6 +17,17 @@ def deadlock(node: int) -> GraphError:
     )
 
 
+MOST_EVENTS = 2**20
+"""Events of a trace, which are all kept in memory."""
+
+
+def trace_full() -> GraphError:
+    """The error of a traced window with more than :data:`MOST_EVENTS` events."""
+    return GraphError(
+        f"the trace has more than {MOST_EVENTS} events; give a shorter window, or fewer blocks"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class EventTotals:
     """Exact totals of the events of a simulated SM.

@@ -46,15 +46,15 @@ def simulate(
             (None): no limit, at any time.
         fast_forward: skip exact periods, which changes no result. Default: True.
         trace: ``(start, end)`` in cycles: list the events of this window, for which nothing is
-            skipped. Default: none.
+            skipped; at most 2²⁰ of them. Default: none.
 
     Returns:
         A :class:`Simulation`: cycles, instructions, and totals of events.
 
     Raises:
         GraphError: an operation class without a latency, trip counts that are expressions, an
-            argument that is impossible, a deadlock at a channel, or more instructions than can be
-            simulated one by one.
+            argument that is impossible, a deadlock at a channel, a trace of too many events, or
+            more instructions than can be simulated one by one.
 
     Example:
         >>> import perfassert as pa

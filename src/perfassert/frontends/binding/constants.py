@@ -11,7 +11,7 @@ from perfassert.errors import KernelError, UnreadOverride, close_matches
 from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.frontends.toolchain.binary import Binary, Unset
 from perfassert.frontends.toolchain.names import demangle
-from perfassert.kernel.launch import plain_value
+from perfassert.kernel.launch import member_key, plain_value
 from perfassert.kernel.machine import MachineCode, PresetSource, Space
 from perfassert.kernel.program import Member
 
@@ -76,7 +76,7 @@ def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
         whole = by_symbol.setdefault(base, {})
         if not isinstance(whole, dict):
             raise _wrong(name, f"{base!r} has a value of its own")
-        whole[int(member) if member.isdigit() else member] = value
+        whole[member_key(member)] = value
     return by_symbol
 
 

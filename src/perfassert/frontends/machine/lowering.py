@@ -31,6 +31,7 @@ from perfassert.kernel.machine import (
 SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
 _WINDOW_RESERVED = 1024  # bytes before a block's own shared memory, sm_90 and later
 _DEEP_STACK = 1 << 14  # bytes of stack where recursion leaves the size open
+_MAX_STACK = 1 << 19  # bytes of local memory of a thread, says CUDA
 _NOT_KNOWN = (
     Untranslated, IndexError, KeyError, ValueError, ArithmeticError, StopIteration, struct.error,
 )  # fmt: skip
@@ -90,7 +91,7 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
         stack=stack,
         shared_base=_WINDOW_RESERVED if number >= 90 else 0,
         shared_bytes=binary.shared_bytes,
-        local_bytes=binary.local_bytes if binary.local_bytes < 1 << 30 else _DEEP_STACK,
+        local_bytes=binary.local_bytes if binary.local_bytes <= _MAX_STACK else _DEEP_STACK,
         notes=tuple(notes),
         names=registers.names,
     )

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 from perfassert.errors import KernelSourceError, close_matches
+from perfassert.quantity import LARGEST
 from perfassert.source import Assumption, SourceSpan
 
 from .binary import Binary, Parameter, Unset
@@ -35,6 +36,7 @@ _SYMBOLS = ("unset", "valued", "variables")
 _KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
 # Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
+_BANK_BYTES = 1 << 16  # of a constant bank, which parameters lie in, too
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
 
 
@@ -167,10 +169,11 @@ def _one(header: dict[str, list[str]], key: str) -> str | None:
 
 
 def _header_integer(header: dict[str, list[str]], key: str, where: str) -> int:
-    return _parse_size(header[key][-1], key, where)
+    limit = _BANK_BYTES if key == "parameter_base" else LARGEST
+    return _parse_size(header[key][-1], key, where, limit)
 
 
-def _parse_size(text: str, key: str, where: str) -> int:
+def _parse_size(text: str, key: str, where: str, limit: int = LARGEST) -> int:
     try:
         value = int(text, 0)
     except ValueError:
@@ -179,6 +182,8 @@ def _parse_size(text: str, key: str, where: str) -> int:
         raise KernelSourceError(
             f"{where}: header key {key}: {text[:40]!r} is no size in bytes or count"
         )
+    if value > limit:
+        raise KernelSourceError(f"{where}: header key {key}: {text[:40]} is more than {limit}")
     return value
 
 
@@ -195,7 +200,7 @@ def _parameters(header: dict[str, list[str]], where: str) -> tuple[Parameter, ..
         if len(rest) < 3 or rest[2] not in ("pointer", "value"):
             form = "name:offset:size:pointer|value[:dtype]"
             raise KernelSourceError(f"{where}: parameter {item!r} is not of the form {form}")
-        offset, size = (_parse_size(text, "parameters", where) for text in rest[:2])
+        offset, size = (_parse_size(text, "parameters", where, _BANK_BYTES) for text in rest[:2])
         dtype = unquote(rest[3]) if len(rest) > 3 else None
         parameters.append(Parameter(unquote(name), offset, size, rest[2] == "pointer", dtype))
     return tuple(parameters)
@@ -216,7 +221,10 @@ def _read_symbols(header: dict[str, list[str]], key: str, where: str) -> tuple[U
         if len(rest) != 3:
             form = "name:bank:offset:size"
             raise KernelSourceError(f"{where}: {key} {item!r} is not of the form {form}")
-        bank, offset, size = (_parse_size(text, key, where) for text in rest)
+        limits = (LARGEST, _BANK_BYTES, LARGEST if key == "variables" else _BANK_BYTES)
+        bank, offset, size = (
+            _parse_size(text, key, where, limit) for text, limit in zip(rest, limits, strict=True)
+        )
         symbols.append(Unset(unquote(name), bank, offset, size))
     return tuple(symbols)
 

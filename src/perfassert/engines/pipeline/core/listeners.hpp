@@ -159,11 +159,14 @@ struct Profiling {
 // Events of a window, as (time, kind, block, warp of the block, node of the graph).
 struct Tracing {
   static constexpr bool kAttributes = false;
+  static constexpr size_t kWords = 5;
   enum Kind { kLaunched, kIssued, kCompleted, kBarrier, kRetired };
   i64 from, to, warps;
+  size_t most;
   std::vector<i64> events;
 
-  explicit Tracing(const Unit& u) : from(u.from), to(u.to), warps(u.warps) {}
+  explicit Tracing(const Unit& u)
+      : from(u.from), to(u.to), warps(u.warps), most(kWords * (size_t)u.events) {}
 
   template <class Event> void on(const Event&) {}
   void on(const Launched& e) { keep(e.now, kLaunched, e.block, 0, -1); }
@@ -172,7 +175,9 @@ struct Tracing {
   void on(const Barrier& e) { keep(e.now, kBarrier, e.block, e.warp, e.origin); }
   void on(const Retired& e) { keep(e.now, kRetired, e.block, 0, -1); }
   void keep(i64 time, Kind kind, i64 block, i64 warp, i64 origin) {
-    if (from <= time && time < to) events.insert(events.end(), {time, kind, block, warp % warps, origin});
+    if (time < from || time >= to) return;
+    if (events.size() >= most) throw TraceFull{};
+    events.insert(events.end(), {time, kind, block, warp % warps, origin});
   }
 
   bool same(i64, i64, const Tracing&) const { return true; }

@@ -35,6 +35,9 @@ PyObject* simulate(PyObject*, PyObject* argument) {
   } catch (const Deadlock& deadlock) {
     PyErr_SetObject(PyExc_LookupError, PyLong_FromLongLong(deadlock.node));
     return nullptr;
+  } catch (const TraceFull&) {
+    PyErr_SetString(PyExc_OverflowError, "too many events");
+    return nullptr;
   } catch (const std::exception& error) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
     return nullptr;

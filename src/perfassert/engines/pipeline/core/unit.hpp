@@ -40,7 +40,7 @@ struct Program {
 
 struct Unit {
   i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
-      fast_forward, limit, origins, stagger, profile, from, to;  // from, to: the window of a trace
+      fast_forward, limit, origins, stagger, profile, from, to, events;  // from, to: the window of a trace; the most events in it
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<i64> depth;  // per pipeline: places of the queue behind it, 0 for none; -1: a server
@@ -55,6 +55,7 @@ struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_c
 
 // Nothing can happen any more: the node of the graph at which a warp waits.
 struct Deadlock { i64 node; };
+struct TraceFull {};
 
 inline std::vector<Item> read_items(Reader& in) {
   std::vector<Item> result(in.next());
@@ -116,7 +117,7 @@ inline Unit read_unit(Reader& in) {
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
                  &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins, &u.stagger,
-                 &u.profile, &u.from, &u.to})
+                 &u.profile, &u.from, &u.to, &u.events})
     *f = in.next();
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
