@@ -26,7 +26,7 @@ _core = partial(compiled_core, "execution")
 _NUMBER = {kind: number for number, kind in enumerate(Kind)}
 _NAMES = {-1: "no buffer", -2: "shared memory", -3: "local memory", -4: "constant memory"}
 _EMPTY = np.zeros(16, np.uint8)
-_NO_TABLE = np.zeros(0, np.int64)
+_NO_PAGES = np.zeros(0, np.int64)
 
 
 def available() -> bool:
@@ -97,9 +97,10 @@ class _Packing:
         yield len(spans)
         for number, span in enumerate(spans):
             yield from span
-            table = memory.tables.get(number, _NO_TABLE)
-            yield from (self._address(table), len(table))
-            yield memory.regions[number].offset % PAGE_BYTES
+            region = memory.regions[number]
+            pages = _NO_PAGES if region.pages is None else np.ascontiguousarray(region.pages)
+            yield from (self._address(pages), -1 if region.pages is None else len(pages))
+            yield region.offset % PAGE_BYTES
         yield int(any(r.size is not None for r in memory.regions))
 
     def _plane(self, plane: Plane | None) -> Iterator[int]:

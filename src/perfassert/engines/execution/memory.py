@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.provenance import OUTSIDE, Codes, Masks, buffer_bit
 from perfassert.engines.execution.words import Words
-from perfassert.kernel.buffer import PAGE_BYTES
+from perfassert.kernel.buffer import MAX_BYTES, PAGE_BYTES
 
 Offsets = npt.NDArray[np.int64]
 Addresses = npt.NDArray[np.uint64]
-SPAN_BITS = 40
+SPAN_BITS = MAX_BYTES.bit_length()
 SHARED_WINDOW = 1  # high words of generic addresses
 LOCAL_WINDOW = 2
-_MIDDLE = 1 << (SPAN_BITS - 1)
+_MIDDLE = MAX_BYTES
 _PADDING = PAGE_BYTES
 
 
@@ -151,11 +151,6 @@ class GlobalMemory:
         self._bits = np.array(
             [*(buffer_bit(i) for i in range(len(regions))), OUTSIDE], np.uint32
         )  # fmt: skip
-        self.tables = {
-            i: _page_table(region, start)
-            for i, (region, start) in enumerate(zip(regions, starts, strict=True))
-            if region.pages is not None
-        }
 
     def contents(self) -> dict[str, npt.NDArray[np.uint8]]:
         """What the buffers with known content hold now."""
@@ -199,11 +194,14 @@ class GlobalMemory:
         """Where in the plane that is, inside of the buffers; below 0: its content is unknown."""
         starts = self._starts[index]
         places = np.where(starts < 0, starts, starts + offsets)
-        for buffer, table in self.tables.items():
+        for buffer, region in enumerate(self.regions):
+            if region.pages is None:
+                continue
             here = index == buffer
-            behind = offsets[here] + self.regions[buffer].offset % PAGE_BYTES
-            starts = table[np.clip(behind // PAGE_BYTES, 0, len(table) - 1)]
-            places[here] = np.where(starts < 0, starts, starts + behind % PAGE_BYTES)
+            page, behind = np.divmod(offsets[here] + region.offset % PAGE_BYTES, PAGE_BYTES)
+            rank = np.searchsorted(region.pages, page)
+            known = np.isin(page, region.pages)
+            places[here] = np.where(known, self._starts[buffer] + rank * PAGE_BYTES + behind, -1)
         return places
 
     def spans(self) -> list[tuple[int, int, int, int, int]]:
@@ -220,12 +218,3 @@ class GlobalMemory:
     def bits(self, index: npt.NDArray[np.intp]) -> Masks:
         """The provenance of what is read there."""
         return self._bits[index]
-
-
-def _page_table(region: Region, start: int) -> Offsets:
-    """Where in the plane each page of a buffer starts, −1: nowhere."""
-    assert region.pages is not None
-    assert region.size is not None
-    table = np.full((region.size + region.offset % PAGE_BYTES) // PAGE_BYTES + 1, -1, np.int64)
-    table[region.pages] = start + PAGE_BYTES * np.arange(len(region.pages))
-    return table

@@ -104,8 +104,8 @@ struct Plane {
 constexpr i64 kPageBytes = 256;
 
 // Where its content starts in the plane, −1: nowhere; its size, and how much of the plane it takes.
-// `pages`: where each page of addresses starts in the plane, if only some are known; the first byte
-// is `lead` behind the start of a page.
+// `pages`: the ascending numbers of the pages that the plane has, one behind the other, if only some
+// are known (`page_count` −1: all); the first byte is `lead` behind the start of a page.
 struct Region {
   i64 start, size, length;
   u64 base;
@@ -114,9 +114,12 @@ struct Region {
   i64 page_count, lead;
 
   i64 place(i64 offset) const {
-    if (start < 0 || !page_count) return start < 0 ? -1 : start + offset;
-    i64 behind = offset + lead, page = pages[std::min(behind / kPageBytes, page_count - 1)];
-    return page < 0 ? -1 : page + behind % kPageBytes;
+    if (start < 0 || page_count < 0) return start < 0 ? -1 : start + offset;
+    i64 behind = offset + lead, page = behind / kPageBytes;
+    const i64* end = pages + page_count;
+    const i64* known = std::lower_bound(pages, end, page);
+    if (known == end || *known != page) return -1;
+    return start + (known - pages) * kPageBytes + behind % kPageBytes;
   }
 };
 

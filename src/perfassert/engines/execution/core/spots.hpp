@@ -120,7 +120,7 @@ class Spots {
     if (index < 0 || uneven_) return false;
     const Region& region = store.regions[static_cast<std::size_t>(index)];
     i64 last = region.size - memory_->bytes;
-    if (last < 0 || region.page_count) return false;
+    if (last < 0 || region.page_count >= 0) return false;
     u32 bad[kWarp];
     for (int l = 0; l < kWarp; ++l) {
       u64 offset = spot.address[l] - region.base;
