@@ -64,6 +64,11 @@ def test_endless_programs(program, tmp_path, capsys):
         (("--memory", "much", "--", "/bin/true"), "--memory: 'much' is no size"),
         (("--source", "/nowhere/a.cu", "--", "/bin/true"), "--source /nowhere/a.cu: cannot be"),
         (("--max-launches", "0", "--", "/bin/true"), "--max-launches: 0 is below 1"),
+        *(
+            ((f"--timeout={text}", "--", "/bin/true"), f"--timeout: {text} is not above 0 and at")
+            for text in ("nan", "inf", "-1", "0", "1e300")
+        ),
+        (("--memory", "²G", "--", "/bin/true"), "--memory: '²G' is no size"),
     ],
 )
 def test_what_is_refused(options, message, tmp_path, capsys):

@@ -12,6 +12,8 @@ from perfassert.errors import PerfAssertError
 if TYPE_CHECKING:
     from perfassert.system.process_pool import Submitter
 
+_LONGEST = 1e6  # seconds
+
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
     """Processes of this machine, or a scheduler."""
@@ -24,6 +26,14 @@ def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def seconds(text: str) -> float:
+    """The type of options that limit a time."""
+    number = float(text)
+    if not 0 < number <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most {_LONGEST:.0f}")
     return number
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.executors import positive, seconds
 from perfassert.cli.terminal import progress
 from perfassert.errors import RecordError, in_short
 from perfassert.frontends.toolchain.names import demangle, without_parameters
@@ -60,9 +61,15 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--memory", default="16G", metavar="SIZE", help="of the device (default: 16G)"
     )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="after which it is ended")
     parser.add_argument(
-        "--max-launches", type=int, default=100_000, metavar="N", help="after which it is ended"
+        "--timeout", type=seconds, metavar="SECONDS", help="after which it is ended"
+    )
+    parser.add_argument(
+        "--max-launches",
+        type=positive,
+        default=100_000,
+        metavar="N",
+        help="after which it is ended",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="-- PROGRAM ARGUMENTS")
@@ -97,8 +104,6 @@ def _request(options: argparse.Namespace) -> Request:
     command = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not command:
         raise RecordError("give the program behind --: perfassert record … -- ./app ARGUMENTS")
-    if options.max_launches < 1:
-        raise RecordError(f"--max-launches: {options.max_launches} is below 1")
     limit = size(options.contents_limit, "--contents-limit") if options.contents else 0
     gpu = device(options.device)
     return Request(

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.toolchain import cache, inputs, tools
 from perfassert.frontends.toolchain.binary import Binary, Parameter, Source, from_dict, to_dict
 from perfassert.frontends.toolchain.build import prepare
@@ -91,6 +91,13 @@ def test_least_recently_used_goes_first(own_cache, monkeypatch):
     monkeypatch.setenv("PERFASSERT_CACHE_SIZE", "0")
     keep("e")
     assert list(own_cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", ["512M", "-1", "inf", "1e3", "9" * 5000])
+def test_a_size_that_is_none(own_cache, monkeypatch, size):
+    monkeypatch.setenv("PERFASSERT_CACHE_SIZE", size)
+    with pytest.raises(PerfAssertError, match="PERFASSERT_CACHE_SIZE must be bytes from 0 on, not"):
+        keep("a")
 
 
 def test_small_entries_are_bounded_although_the_folder_is_seldom_looked_through(

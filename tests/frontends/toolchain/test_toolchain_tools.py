@@ -27,11 +27,19 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path, monkeypatch):
     assert time.monotonic() - start < 5
 
 
-@pytest.mark.parametrize("limit", ["soon", "0", "-1", "nan"])
-def test_a_limit_is_a_number_of_seconds(monkeypatch, limit):
+@posix
+@pytest.mark.parametrize("limit", ["soon", "0", "-1", "nan", "inf", "1e300", "1000001"])
+def test_a_limit_is_a_number_of_seconds(tmp_path, monkeypatch, limit):
     monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", limit)
-    with pytest.raises(KernelSourceError, match="PERFASSERT_TOOL_TIMEOUT"):
-        tools.time_limit()
+    reason = f"PERFASSERT_TOOL_TIMEOUT must be seconds above 0, at most 1000000, not '{limit}'"
+    with pytest.raises(KernelSourceError, match=reason):
+        tools.run_tool("ptxas", [str(script(tmp_path / "fast", "exit 0"))])
+
+
+@posix
+def test_the_longest_limit(tmp_path, monkeypatch):
+    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "1e6")
+    assert tools.run_tool("ptxas", [str(script(tmp_path / "fast", "exit 3"))]).status == 3
 
 
 def test_a_tool_that_cannot_start(tmp_path):

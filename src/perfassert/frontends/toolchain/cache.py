@@ -24,6 +24,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from perfassert.system.environment import environment_number
 from perfassert.version import VERSION
 
 T = TypeVar("T")
@@ -121,6 +122,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
 
 def store(entry: str, data: object) -> None:
     """Plain JSON data; does nothing where the folder cannot be written."""
+    bound = _size_limit()
     content = zlib.compress(json.dumps(data).encode(), _LEVEL)
     content = _checksum(entry, content) + content
     home = folder()
@@ -138,7 +140,6 @@ def store(entry: str, data: object) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(aside)
         return
-    bound = _size_limit()
     if entry[0] == "0" or len(content) > bound * _COUNTED:
         _evict(home, bound)
 
@@ -204,10 +205,9 @@ def folder() -> Path:
 
 
 def _size_limit() -> int:
-    try:
-        return int(os.environ.get("PERFASSERT_CACHE_SIZE", DEFAULT_SIZE))
-    except ValueError:
-        return DEFAULT_SIZE
+    return environment_number(
+        "PERFASSERT_CACHE_SIZE", DEFAULT_SIZE, "bytes from 0 on", 0, sys.maxsize
+    )
 
 
 def _evict(home: Path, bound: int) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.system.environment import environment_number
 from perfassert.system.processes import ProcessLimits, TimeLimitReached, run_process
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
 DEFAULT_LIMIT = 60.0  # seconds, of one run of one tool
+_LONGEST_LIMIT = 1e6  # seconds, which are milliseconds that a system call takes
 _MEMORY_PER_BYTE = (
     2000  # measured: ptxas 160 for the PTX of 120 kernels, nvdisasm 75 for their code
 )
@@ -225,14 +227,10 @@ def added_flags() -> list[str]:
 
 def time_limit() -> float:
     """Seconds that one tool may run: ``PERFASSERT_TOOL_TIMEOUT``, else 60."""
-    text = os.environ.get("PERFASSERT_TOOL_TIMEOUT", "")
-    try:
-        limit = float(text) if text else DEFAULT_LIMIT
-    except ValueError:
-        limit = 0.0
-    if not limit > 0:
-        raise KernelSourceError(f"PERFASSERT_TOOL_TIMEOUT must be seconds above 0, not {text!r}")
-    return limit
+    return environment_number(
+        "PERFASSERT_TOOL_TIMEOUT", DEFAULT_LIMIT,
+        f"seconds above 0, at most {_LONGEST_LIMIT:.0f}", 1e-3, _LONGEST_LIMIT, KernelSourceError,
+    )  # fmt: skip
 
 
 def reading_limit(size: int) -> float:
