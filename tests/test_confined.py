@@ -305,6 +305,7 @@ OPENED_ELSEWHERE = {
     "cli/record.py": "named on the command line",
     "comparison/github.py": "named by GitHub",
     "comparison/read.py": "named on the command line",
+    "comparison/revisions.py": "what git has written",
     "frontends/cuda/inventory.py": "what a tool has written",
     "frontends/machine/opcodes.py": "our own",
     "frontends/generators/cute.py": "what a compiler has written",
@@ -326,6 +327,7 @@ OPENED_ELSEWHERE = {
     "report/page.py": "our own",
     "system/confined.py": "this is the function",
     "system/watched_files.py": "memory of a tool that runs, for the path that it names",
+    "system/temporary.py": "the folders that it makes",
     "system/sandbox.py": "the folders of the rules that it sets",
 }
 

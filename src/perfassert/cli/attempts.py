@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import chain, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from perfassert.cli.launches import RequestedLaunch
@@ -19,6 +18,7 @@ from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.prediction.prediction import Prediction
 from perfassert.quantity import round_significant
 from perfassert.report.tables import Table, Text, join, table
+from perfassert.system.temporary import temporary_folder
 
 _LOOP = re.compile(r"loop at (.+):(\d+)")
 _FACTORS = (4, 8, 2)
@@ -169,8 +169,8 @@ def _predict_attempt(
     advice = {a.optimizer: a.speedup for a in before.advice or ()}
     estimate = advice.get(attempt.optimizer)
     source = Path(options.source)
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / source.name
+    with temporary_folder() as folder:
+        copy = folder / source.name
         edited = text if attempt.text is None else attempt.text
         copy.write_text(edited, "utf-8")
         overrides = {

@@ -8,13 +8,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress
 from perfassert.errors import PerfAssertError, ReportError
 from perfassert.system.python_children import isolated_command
+from perfassert.system.temporary import temporary_folder
 
 OK, FAILED = 0, 1
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5  # exit codes of pytest
@@ -43,8 +43,8 @@ def _docs(options: argparse.Namespace) -> int:
     from perfassert.report.performance_page import performance_page
 
     _check(options.output, options.force)
-    with TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
+    with temporary_folder() as folder:
+        report = folder / "report.json"
         code = _run(options, report)
         written = json.loads(report.read_text("utf-8")) if report.is_file() else {"tests": []}
     if code == _TESTS_FAILED and not options.allow_failures:

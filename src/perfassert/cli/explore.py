@@ -6,12 +6,12 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.system.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from perfassert.hardware.model import Device
@@ -49,14 +49,14 @@ def _explore(options: argparse.Namespace) -> int:
     if source is not None and not source.is_file():
         raise KernelSourceError(f"{source}: there is no such file")
     devices = _devices(options.device)
-    with TemporaryDirectory(prefix="perfassert-") as folder:
-        explorer = Explorer(Path(folder), source, compilation_of(options), devices)
+    with temporary_folder() as folder:
+        explorer = Explorer(folder, source, compilation_of(options), devices)
         answers = {
             "predict": explorer.predict, "details": explorer.details, "rank": explorer.rank,
             "kernels": explorer.kernels,
         }  # fmt: skip
         try:
-            server = LocalServer(options.port, explore_page(source, devices), answers, folder)
+            server = LocalServer(options.port, explore_page(source, devices), answers, str(folder))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise LaunchError(f"--port {options.port}: {reason}; give another") from None

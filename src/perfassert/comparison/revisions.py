@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 
 from perfassert.errors import KernelSourceError
+from perfassert.system.temporary import (
+    is_abandoned,
+    is_temporary,
+    lock_folder,
+    remove_abandoned,
+    temporary_folder,
+    unlock_folder,
+)
 
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # of a hook that calls us
 _SETTINGS = (
@@ -65,31 +71,44 @@ def checked_out(revision: str) -> Iterator[Checkout]:
     of = Path(git_text("rev-parse", "--show-toplevel").strip()).resolve()
     below = Path.cwd().resolve().relative_to(of)
     commit = git_text("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
-    with _folder(f"{of} {commit}") as place:
+    _forget_abandoned()
+    key = hashlib.sha256(f"{of} {commit}".encode()).hexdigest()[:16]
+    # The same folder for the same commit: paths count for what compilers said, which is then found
+    # again.
+    with temporary_folder(key) as place:
         root = place.resolve() / "tree"
         git_text("worktree", "add", "--detach", "--quiet", str(root), commit)
+        lock = lock_folder(_registration(root))
         try:
             yield Checkout(root / below, root, of)
         finally:
             _git(["worktree", "remove", "--force", str(root)])
-            _git(["worktree", "prune"])
+            unlock_folder(lock)
 
 
-@contextmanager
-def _folder(of: str) -> Iterator[Path]:
-    """A temporary folder, the same for the same commit: paths count for what compilers said, which
-    is then found again. Another one where that is taken."""
-    place = Path(gettempdir(), f"perfassert-{hashlib.sha256(of.encode()).hexdigest()[:16]}")
-    try:
-        place.mkdir(mode=0o700)
-    except OSError:
-        with TemporaryDirectory(prefix="perfassert-") as other:
-            yield Path(other)
-        return
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+def _registration(root: Path) -> Path:
+    """Folder of the repository in which git keeps what it knows of a worktree."""
+    return _path_in(root / ".git")
+
+
+def _path_in(file: Path) -> Path:
+    """The path that a file of git holds."""
+    return Path(os.fsdecode(file.read_bytes()).removeprefix("gitdir: ").strip())
+
+
+def _forget_abandoned() -> None:
+    """Remove the registrations of worktrees that killed processes left, but none of the user's.
+
+    Their folders are gone then, or invisible: the repository may be shared with another container,
+    so that a lock decides.
+    """
+    remove_abandoned()
+    common = Path(git_text("rev-parse", "--git-common-dir").strip())
+    for written in common.glob("worktrees/*/gitdir"):
+        root = (written.parent / _path_in(written)).parent
+        gone = is_temporary(root.parent) and not root.parent.exists()
+        if gone and is_abandoned(written.parent):
+            _git(["worktree", "remove", "--force", str(root)])
 
 
 def build(command: str, checkout: Checkout, name: str) -> str:

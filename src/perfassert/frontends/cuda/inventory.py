@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.listing import called_functions, run_nvdisasm, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 from perfassert.system.process_pool import cores, map_in_threads
+from perfassert.system.temporary import temporary_folder
 
 _INSTRUCTION = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*([^;\n]*)", re.MULTILINE
@@ -266,8 +266,8 @@ def _disassemble(
         wanted = ["-fun", own] if functions or pieces > 1 else []
         return sections(run_nvdisasm(nvdisasm, ["-c", *wanted], path, cubin.where))
 
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        path = Path(folder, "kernels.cubin")
+    with temporary_folder() as folder:
+        path = folder / "kernels.cubin"
         path.write_bytes(content)
         texts: dict[str, str] = {}
         for part in map_in_threads(of_piece, range(pieces)):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from perfassert.deprecation import former_parameter
@@ -28,6 +26,7 @@ from perfassert.frontends.toolchain.signature import Declared
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.program import Member
+from perfassert.system.temporary import temporary_folder
 
 _OLDEST = (1, 19)
 _BOUNDS = "dim"
@@ -115,12 +114,12 @@ class _Compiler:
     side: str
 
     def __call__(self, arch: str) -> Source:
-        with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        with temporary_folder() as folder:
             try:
                 self.warp.compile_aot_module(
                     self.kernel.module, arch=number(arch), module_dir=folder, use_ptx=True
                 )
-                text = next(Path(folder).glob("*.ptx")).read_bytes()
+                text = next(folder.glob("*.ptx")).read_bytes()
             except Exception as error:  # whatever a compiler in this process raises
                 code = self.kernel.func.__code__
                 raise KernelSourceError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from perfassert.frontends.toolchain.names import demangle, parameter_types
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 from perfassert.system.confined import may_be_shown, read_text
+from perfassert.system.temporary import temporary_folder
 
 _PATH = re.compile(rb"[\x20-\x7e]+")
 _CONST = re.compile(r"\bconst\s*[*&]")
@@ -125,8 +125,8 @@ class Module:
         for cubin in self._images.values():
             if mangled in cubin.kernels():
                 return cubin
-        with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-            path = Path(folder, f"module{self.suffix}")
+        with temporary_folder() as folder:
+            path = folder / f"module{self.suffix}"
             path.write_bytes(self.content)
             cubin = self._choose_cubin(path, mangled)
         if mangled not in cubin.kernels():

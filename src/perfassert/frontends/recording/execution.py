@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from perfassert.frontends.recording.wire import Connection, LaunchEvent
 from perfassert.kernel.buffer import PAGE_BYTES, Buffer
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
+from perfassert.system.temporary import temporary_folder
 
 Bytes = npt.NDArray[np.uint8]
 Pages = npt.NDArray[np.int64]
@@ -84,14 +85,14 @@ class LaunchReader:
     of buffers that were not read."""
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._opened = ExitStack()
         self._kernels: dict[object, CompiledKernel] = {}
         self.too_large: set[int] = set()
 
     def close(self) -> None:
         """What it wrote is gone."""
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._opened.close()
 
     def read(
         self,
@@ -123,8 +124,9 @@ class LaunchReader:
     ) -> CompiledKernel:
         key = (module.digest, code.mangled, tuple(constants.items()))
         if key not in self._kernels:
-            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="perfassert-")
-            path = Path(self._folder.name, f"{module.digest}{module.suffix}")
+            if self._folder is None:
+                self._folder = self._opened.enter_context(temporary_folder())
+            path = self._folder / f"{module.digest}{module.suffix}"
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin
             names = [p.name for p in code.parameters]

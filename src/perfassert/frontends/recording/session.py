@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from perfassert.frontends.recording.series import LaunchSeries
 from perfassert.frontends.recording.stand_in import runtime
 from perfassert.frontends.recording.wire import Closed, Connection, device_facts
 from perfassert.hardware.model import Device
+from perfassert.system.temporary import temporary_folder
 
 _NAMES = ("libcudart.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13",
           "libcuda.so", "libcuda.so.1")  # fmt: skip
@@ -69,9 +69,9 @@ class Recording:
 def record(request: Request) -> Recording:
     """Raises :class:`RecordError` for a program that cannot be started or launched nothing."""
     library = runtime()
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        session = _Session(request, Path(folder))
-        status, late = session.run(_environment(request, library, Path(folder)))
+    with temporary_folder() as folder:
+        session = _Session(request, folder)
+        status, late = session.run(_environment(request, library, folder))
     done = session.executor
     executed = (done.count, done.failed) if done else (0, {})
     recording = Recording(request, session.findings, session.contents, status, late, *executed)

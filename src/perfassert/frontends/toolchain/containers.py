@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from perfassert.errors import KernelSourceError
 from perfassert.system.confined import open_file
+from perfassert.system.temporary import temporary_folder
 
 from . import names, tools
 from .architecture import Architecture, architecture, best_code, best_ptx
@@ -78,8 +78,8 @@ def open_members(path: Path, content: bytes) -> Iterator[tuple[ContainerMember, 
     :class:`KernelSourceError` where there are none, :class:`~perfassert.ToolchainMissing` without
     ``cuobjdump``, which a cubin alone does not need.
     """
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        copy = Path(folder) / "whole"
+    with temporary_folder() as folder:
+        copy = folder / "whole"
         copy.write_bytes(content)  # which was read, whatever happens to the file
         if of_a_host(content) or content.startswith(_MAGIC[1:]):
             yield _extract(path, content, copy)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError
 from perfassert.source import file_name
+from perfassert.system.temporary import temporary_folder
 
 from . import cache, tools
 from .diagnostics import failure
@@ -44,8 +44,8 @@ def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str)
 
 
 def _run_nvdisasm(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], where: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        path = Path(folder, "kernel.cubin")
+    with temporary_folder() as folder:
+        path = folder / "kernel.cubin"
         path.write_bytes(content)
         text = run_nvdisasm(nvdisasm, [*_COMMAND, *wanted], path, where)
     return "\n".join(map(str.rstrip, text.split("\n")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
@@ -13,6 +12,7 @@ from typing import Any
 
 from perfassert.errors import KernelSourceError
 from perfassert.source import Assumption, SourceSpan
+from perfassert.system.temporary import temporary_folder
 
 from . import cache, compilers, containers, options, tools
 from .architecture import architecture
@@ -194,10 +194,10 @@ def _debug_cubin(job: CompileJob, outer: Inputs) -> bytes:
 
 
 def _compile_for_types(job: CompileJob, inputs: Inputs) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+    with temporary_folder() as folder:
         try:
             return compilers.with_debug_information(
-                job.source, job.files(inputs), job.arch, Path(folder), inputs
+                job.source, job.files(inputs), job.arch, folder, inputs
             )
         except tools.TooSlow:
             raise
@@ -208,11 +208,11 @@ def _compile_for_types(job: CompileJob, inputs: Inputs) -> bytes:
 def compile_module(job: CompileJob, inputs: Inputs) -> CompiledModule:
     """By the tools, without looking at what is remembered."""
     source = job.source
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+    with temporary_folder() as folder:
         if source.kind == "ptx":
             text = job.content.decode(errors="replace")
-            return compilers.from_ptx(source, one_line_ends(text), job.arch, Path(folder))
-        return compilers.from_cuda(source, job.files(inputs), job.arch, Path(folder), inputs)
+            return compilers.from_ptx(source, one_line_ends(text), job.arch, folder)
+        return compilers.from_cuda(source, job.files(inputs), job.arch, folder, inputs)
 
 
 def one_line_ends(text: str) -> str:
