@@ -105,7 +105,7 @@ def test_launches_compete():
     [
         (([],), pa.RankingError, "no candidate"),
         (([(16, 2, 16), (16, 2, 16)],), pa.RankingError, "occurs twice"),
-        (([(16, 2, 2048)],), pa.LaunchError, "candidate 16×2×2048: a block"),
+        (([(16, 2, 2048)],), pa.LaunchError, "candidate 16×2×2048: the block"),
         (([(16, 0, 1)],), pa.LaunchError, "at least 1"),
     ],
 )

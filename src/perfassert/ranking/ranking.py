@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import floor
@@ -85,10 +86,8 @@ def rank(
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")
-            try:
+            with _naming(key):
                 predictions[key] = predictor(own, launch, device)
-            except LaunchError as error:
-                raise LaunchError(f"candidate {format_key(key)}: {error}") from None
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))
@@ -117,7 +116,18 @@ def _pairs(
             raise RankingError(f"block {in_short(candidate)} needs domain=, or give launches")
         else:
             block = extent("block", candidate)  # type: ignore[arg-type]
-            yield block, (kernel, Launch.cover(domain, block))
+            with _naming(block):
+                launch = Launch.cover(domain, block)
+            yield block, (kernel, launch)
+
+
+@contextmanager
+def _naming(key: Key) -> Iterator[None]:
+    """Name the candidate in a :class:`LaunchError`."""
+    try:
+        yield
+    except LaunchError as error:
+        raise LaunchError(f"candidate {format_key(key)}: {error}") from None
 
 
 def _is_hashable(candidate: Any) -> bool:
