@@ -1,4 +1,5 @@
 import math
+import operator
 import pickle
 import re
 from decimal import Decimal
@@ -157,3 +158,59 @@ class TestNumbersOfUsers:
         assert pa.Quantity(5.0) < 10**400
         with pytest.raises(pa.UnitError, match="no granularity"):
             pa.Quantity(1.0, "B", "parsec")
+
+
+class TestArithmetic:
+    """Results are plain floats; what has none is an error that shows both sides."""
+
+    TIME, ZERO, BYTES = pa.Quantity("2 s"), pa.Quantity("0 s"), pa.Quantity("3 B")
+    PER_THREAD = pa.Quantity("3 B/thread")
+
+    def test_results(self):
+        results = {
+            "a + b": self.TIME + self.TIME, "1 + a": 1 + self.TIME, "a - b": self.TIME - 0.5,
+            "a / B": self.BYTES / self.TIME, "a % 1": self.TIME % 1.5, "a // 1": self.TIME // 1.5,
+            "a ** 2": self.TIME**2, "2 ** a": 2**self.TIME, "a * b": 3 * self.TIME,
+            "sum": sum([self.TIME, self.TIME]),
+        }  # fmt: skip
+        assert results == {
+            "a + b": 4, "1 + a": 3, "a - b": 1.5, "a / B": 1.5, "a % 1": 0.5, "a // 1": 1,
+            "a ** 2": 4, "2 ** a": 4, "a * b": 6, "sum": 4,
+        }  # fmt: skip
+        assert {type(value) for value in results.values()} == {float}
+        assert divmod(self.TIME, 1.5) == (1, 0.5)
+        assert math.isnan(self.TIME + math.nan)
+        assert self.TIME / math.inf == 0
+
+    @pytest.mark.parametrize(
+        ("compute", "message"),
+        [
+            (lambda q, z: q / 0, "2 s / 0: .*zero"),
+            (lambda q, z: q / z, "2 s / 0 s: .*zero"),
+            (lambda q, z: 1 / z, "1 / 0 s: .*zero"),
+            (lambda q, z: q % 0, "2 s % 0: .*(zero|modulo)"),
+            (lambda q, z: q // 0.0, "2 s // 0.0: .*zero"),
+            (lambda q, z: divmod(q, 0), r"divmod\(2 s, 0\): .+"),
+            (lambda q, z: z**-1, r"0 s \*\* -1: .*negative"),
+            (lambda q, z: q**10_000, r"2 s \*\* 10000: .+"),
+            (lambda q, z: q * 10**400, r"2 s \* 1000.* int too large"),
+            (lambda q, z: 10**400 - q, r"1000.* - 2 s: int too large"),
+        ],
+    )
+    def test_what_has_no_result(self, compute, message):
+        with pytest.raises(pa.UnitError, match=message):
+            compute(self.TIME, self.ZERO)
+
+    @pytest.mark.parametrize("sign", ["+", "-", "%"])
+    def test_units_that_differ(self, sign):
+        compute = {"+": operator.add, "-": operator.sub, "%": operator.mod}[sign]
+        for other in (self.BYTES, pa.Quantity(4)):
+            with pytest.raises(pa.UnitError, match=rf"2 s \{sign} .*: the units differ"):
+                compute(self.TIME, other)
+        with pytest.raises(pa.UnitError, match="the units differ"):
+            compute(self.BYTES, self.PER_THREAD)
+        assert type(compute(self.TIME, 4)) is float
+
+    def test_text_is_no_number(self):
+        with pytest.raises(TypeError):
+            self.TIME / "2 s"

@@ -8,7 +8,7 @@ optional denominator such as ``/update`` for ratios.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
 from math import inf, isfinite
@@ -220,7 +220,8 @@ class Quantity(float):
 
     It compares with numbers (in base units), with other quantities, and with text such as
     ``"60 us"``. Decimal (``GB``) and binary (``GiB``) prefixes are known; ``us``, ``µs`` and ``μs``
-    are one. Arithmetic gives a plain ``float``.
+    are one. Arithmetic gives a plain ``float``; sums, differences and remainders of quantities need
+    one unit.
 
     Args:
         value: a number in base units, or text with its own unit: ``"1.5 TB/s"``, ``"8 B/update"``.
@@ -230,8 +231,9 @@ class Quantity(float):
             (the default) for a total.
 
     Raises:
-        UnitError: an unknown unit, text together with ``unit`` or ``per``, or a comparison of
-            different units, the denominator included.
+        UnitError: an unknown unit, text together with ``unit`` or ``per``, a comparison or sum of
+            different units, the denominator included, or arithmetic without a result, as a division
+            by 0.
 
     Example:
         >>> import perfassert as pa
@@ -295,8 +297,11 @@ class Quantity(float):
         return _as_float(other)
 
     def _require_like(self, unit: str, per: str, shown: str) -> None:
-        if (unit, per) != (self.unit, self.per):
+        if not self._is_like(unit, per):
             raise UnitError(f"cannot compare {self} with {shown!r}: the units differ")
+
+    def _is_like(self, unit: str, per: str) -> bool:
+        return (unit, per) == (self.unit, self.per)
 
     def __eq__(self, other: object) -> bool:
         value = self._comparable(other)
@@ -324,6 +329,37 @@ class Quantity(float):
 
     def __hash__(self) -> int:
         return float.__hash__(self)
+
+
+_OPERATORS = {
+    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}",
+    "floordiv": "{} // {}", "mod": "{} % {}", "divmod": "divmod({}, {})", "pow": "{} ** {}",
+}  # fmt: skip
+_OF_ONE_UNIT = ("add", "sub", "mod")
+
+
+def _operator(name: str, reflected: str) -> Callable[..., Any]:
+    """Method of :class:`Quantity` that computes as a float does, with errors that show both sides;
+    ``reflected``: ``"r"`` for the method of the right operand."""
+    compute = getattr(float, f"__{reflected}{name}__")
+
+    def method(self: Quantity, other: Any) -> Any:
+        sides = map(in_short, (other, self) if reflected else (self, other))
+        differ = isinstance(other, Quantity) and not self._is_like(other.unit, other.per)
+        if differ and name in _OF_ONE_UNIT:
+            raise UnitError(f"{_OPERATORS[name].format(*sides)}: the units differ")
+        try:
+            return compute(self, other)
+        except ArithmeticError as error:  # division by 0, or a result beyond every float
+            why = error.args[-1]
+            raise UnitError(f"{_OPERATORS[name].format(*sides)}: {why}") from None
+
+    return method
+
+
+for _name in _OPERATORS:
+    setattr(Quantity, f"__{_name}__", _operator(_name, ""))
+    setattr(Quantity, f"__r{_name}__", _operator(_name, "r"))
 
 
 _PRINT_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
