@@ -40,6 +40,16 @@ def perf(perf):
     return Lenient()
 """
 GATE = "\ndef test_copy(perf):\n    perf.no_regression(perf(copy(), domain=N, block=256))\n"
+TOML_GATE = """
+[[test]]
+name = "copy"
+launch = { domain = 1048576, block = 256 }
+baseline = true
+[test.kernel.accesses]
+fields = [{ name = "a", shape = 1048576 }, { name = "b", shape = 1048576 }]
+loads = ["a[x]"]
+stores = ["b[x]"]
+"""
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
 pytestmark = pytest.mark.usefixtures("loaded")
 
@@ -445,6 +455,25 @@ class TestOnlyCompared:
         result = kept.runpytest_subprocess(*QUIET, "--perf-strict", f"--perf-report=json:{head}")
         assert result.ret == 0
         assert main(["compare", base, str(head)]) == 2
+
+    def test_an_ini_file_that_leaves_the_plug_in_out(self, kept, capsys):
+        """Nothing of it is loaded then: gates in Python lack a fixture, those in TOML vanish. Only
+        an option on the command line, which pytest then does not know, tells."""
+        gate(kept).unlink()
+        gate(kept).with_name("gate.perf.toml").write_text(TOML_GATE)
+        base = reported(kept, "base.json")
+        head = kept.path / "head.json"
+        kept.makeini(
+            "[pytest]\nperf_devices = a100\nperf_strict = true\nperf_report = json:head.json\n"
+            "addopts = -p no:perfassert\n"
+        )
+        result = kept.runpytest_subprocess(*QUIET)
+        assert (result.ret, head.exists()) == (0, False)
+        assert main(["compare", base, str(head)]) == 2
+        for option in ("--perf-strict", "--perf-report=json:head.json", "--perf-device=a100"):
+            result = kept.runpytest_subprocess(*QUIET, option)
+            assert result.ret == pytest.ExitCode.USAGE_ERROR
+            result.stderr.fnmatch_lines([f"*unrecognized arguments: {option}"])
 
     def test_an_assert_on_a_number_of_its_own(self, kept, capsys, monkeypatch):
         def change():
