@@ -6,13 +6,13 @@ import argparse
 import os
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from perfassert.cli.command import add_command
 from perfassert.errors import PerfAssertError
 from perfassert.system.python_children import isolate_imports
+from perfassert.system.temporary import temporary_folder
 
 if TYPE_CHECKING:
     import pytest
@@ -97,8 +97,8 @@ def run_perf_files(paths: Sequence[str], words: Sequence[str]) -> int:
     """Run pytest over ``*.perf.toml`` files alone; return its exit code."""
     import pytest
 
-    with TemporaryDirectory(prefix="perfassert-") as folder:
-        settings = Path(folder, "pytest.ini")
+    with temporary_folder() as folder:
+        settings = folder / "pytest.ini"
         settings.write_text("[pytest]\n")
         fixed = [
             "-c", str(settings), f"--rootdir={os.getcwd()}", "--noconftest",

@@ -120,8 +120,8 @@ def build(command: str, checkout: Checkout, name: str) -> str:
     folder = checkout.folder
     if not folder.is_dir():
         return f"{name} has no folder {folder.relative_to(checkout.root)}"
-    with TemporaryDirectory(prefix="perfassert-cache-") as cache:
-        environment = {**_environment(), "PERFASSERT_CACHE_DIR": cache}
+    with temporary_folder() as cache:
+        environment = {**_environment(), "PERFASSERT_CACHE_DIR": str(cache)}
         done = subprocess.run(
             command, shell=True, cwd=folder, env=environment, stdout=sys.stderr.fileno(),
             check=False,
