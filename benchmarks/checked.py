@@ -17,7 +17,6 @@ from perfassert.frontends.analysis.describe import describe
 from perfassert.lab.validation.build import make_kernel, make_launch, row_names
 from perfassert.lab.validation.read import read_suite
 from perfassert.predictor import executed
-from perfassert.predictor.predict import _predict_cached
 
 SUITE = Path(__file__).parents[1] / "validation" / "own_kernels.toml"
 KERNELS = ("copy", "saxpy", "jacobi2d", "star3d", "box3d", "transpose_padded", "sum_tree",
@@ -38,11 +37,9 @@ def seconds(suite, name: str, device, rows: int) -> float:
         kernel = make_kernel(spec, names, name)
         launches.append((kernel, make_launch(spec.launch, names, kernel, device)))
     binary = launches[0][0].compiled.binary(device.arch)
-    program = describe(binary)
-    start = time.process_time()
-    with mock.patch("perfassert.frontends.cuda.kernels._program", return_value=program):
-        for kernel, launch in launches:
-            _predict_cached.__wrapped__(kernel, launch, device, "")
+    start, session = time.process_time(), pa.Session()
+    for kernel, launch in launches:
+        session.predict(kernel, launch, device)
     return time.process_time() - start + described_in(binary)
 
 

@@ -2,11 +2,13 @@
 
 ``python benchmarks/load.py [PART ...]``: ``tests`` and ``baselines`` are 10,000 of them in one run
 of pytest, ``launches`` are 1,000 different ones on two cores, ``large`` is 10⁹ blocks, 10¹² trips
-and 50,000 instructions, ``memory`` is 2,000 predictions in one process, ``caches`` what they fill.
+and 50,000 instructions, ``memory`` is 2,000 predictions in one process, ``caches`` what they fill,
+``together`` is eight sessions at once on one cache, ``listing`` one listing of 5,000 kernels.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
@@ -171,6 +173,73 @@ def caches() -> None:
     print(f"{COUNT} entries stored: {took}; {len(entries)} left, {size / 1e6:.2f} MB of 1 MB")
 
 
+def together() -> None:
+    """Eight sessions that compile the same kernels, on an empty cache and again."""
+    text = """
+import pytest
+import perfassert as pa
+
+@pytest.mark.parametrize("n", range(20))
+def test_of_one_cache(perf, n):
+    kernel = pa.from_cuda("lines.cu", f"line{n}")
+    print("DIGEST", n, perf(kernel, launch=pa.Launch(64, 128, {"n": n + 1})).question)
+"""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_together.py").write_text(text)
+        (folder / "lines.cu").write_text("".join(line_kernel(n) for n in range(20)))
+        environment = {**os.environ, "PERFASSERT_CACHE_DIR": str(folder / "cache")}
+        command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "-c",
+                   os.devnull, "--rootdir=.", f"--perf-device={DEVICE}"]  # fmt: skip
+        for state in ("empty", "full"):
+            begin = time.monotonic()
+            running = [
+                subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE)
+                for _ in range(8)
+            ]
+            printed = [process.communicate()[0].decode() for process in running]
+            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            digests = [sorted(x for x in p.splitlines() if "DIGEST" in x) for p in printed]
+            failed = sum(process.returncode != 0 for process in running)
+            same = len({tuple(d) for d in digests}) == 1 and len(digests[0]) == 20
+            left = len([p for p in (folder / "cache").iterdir() if p.suffix != ".kernel"])
+            print(
+                f"eight sessions of 20 kernels on one cache ({state}): {since(begin)}, "
+                f"{memory:.0f} MB each at most; {failed} failed, "
+                f"{'the same answers' if same else 'OTHER ANSWERS'}, {left} unfinished entries"
+            )
+
+
+def line_kernel(number: int) -> str:
+    return (
+        f'extern "C" __global__ void line{number}(float* a, int n) {{ '
+        f"for (int i = 0; i < n; i++) a[threadIdx.x + i * {number + 1}] += {number}; }}\n"
+    )
+
+
+def listing() -> None:
+    """Of 5,000 kernels in 50 files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for file in range(50):
+            text = "".join(line_kernel(100 * file + n) for n in range(100))
+            (folder / f"lines{file}.cu").write_text(text)
+        files = sorted(map(str, folder.glob("*.cu")))
+        for state in ("empty", "full"):
+            begin = time.monotonic()
+            done = subprocess.run(
+                [sys.executable, "-m", "perfassert", "kernels", *files, "--arch=sm_80", "--json"],
+                env={**os.environ, "PERFASSERT_CACHE_DIR": str(folder / "cache")},
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            listed = len(json.loads(done.stdout)["kernels"])
+            print(
+                f"{listed} kernels of 50 files listed ({state} cache): {since(begin)}, "
+                f"{memory:.0f} MB"
+            )
+
+
 def since(begin: float) -> str:
     """Of the clock, and of all processors since this process began."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -185,7 +254,17 @@ def resident() -> float:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    part.__name__: part for part in (tests, baselines, launches, large, memory, caches)
+    part.__name__: part
+    for part in (
+        tests,
+        baselines,
+        launches,
+        large,
+        memory,
+        caches,
+        together,
+        listing,
+    )
 }
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ def _diff(options: argparse.Namespace) -> int:
     pair = _toolchain_pair(options)
     with ExitStack() as stack:
         if options.build is not None:
-            from perfassert.frontends.toolchain.cache import sealed
+            from perfassert.frontends.toolchain.cache import seal_entries
 
-            stack.enter_context(sealed())  # a build that writes there decides no prediction
+            stack.enter_context(seal_entries())  # a build that writes there decides no prediction
         sides = (
             _compiled_sides(options, pair, reading, stack)
             if pair

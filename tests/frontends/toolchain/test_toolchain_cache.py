@@ -117,7 +117,7 @@ def test_small_entries_are_bounded_although_the_folder_is_seldom_looked_through(
 def test_a_sealed_cache_has_what_was_there_and_what_is_written_here(own_cache):
     keep("a")
     keep("b")
-    with cache.sealed():
+    with cache.seal_entries():
         for path in own_cache.iterdir():
             if path.stem == "b":  # by another process, with the times that it had
                 content, times = path.read_bytes(), path.stat()

@@ -182,7 +182,7 @@ _seal: _Seal | None = None
 
 
 @contextlib.contextmanager
-def sealed() -> Iterator[None]:
+def seal_entries() -> Iterator[None]:
     """Within the block, read only entries that are there now or that this process writes."""
     global _seal
     before, _seal = _seal, _Seal()
