@@ -185,8 +185,7 @@ def test_other_processes_and_the_clock(bound, monkeypatch):
     nvml = ModuleType("cuda.bindings.nvml")
     nvml.init_v2 = lambda: None
     nvml.device_get_handle_by_pci_bus_id_v2 = lambda place: place
-    nvml.ClockType = SimpleNamespace(SM=1)
-    nvml.device_get_clock_info = lambda handle, kind: 1410
+    nvml.device_get_clock_info = lambda handle, kind: {1: 1410}[kind]  # NVML_CLOCK_SM
     nvml.device_get_compute_running_processes_v3 = lambda handle: [1, 2, 3]
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
     assert gpu.warnings()[0].startswith("2 other processes use the GPU")

@@ -19,6 +19,7 @@ KERNELS = Path(__file__).parent / "kernels"
 _RECORD_BYTES = 32
 _OLDEST = 70  # compute capability × 10
 _RESERVE = 0.8  # share of the free memory that may be allocated
+_SM_CLOCK = 1  # NVML_CLOCK_SM; the bindings' releases have named it differently
 _EXTRA = 'pip install "perfassert[gpu]"'
 _EXPLAINED = {
     "CUDA_ERROR_NO_DEVICE": "there is no NVIDIA GPU; predictions need none, calibration does",
@@ -124,7 +125,7 @@ class CudaDriver:
     def clock_hz(self) -> float:
         try:
             nvml, handle = self._nvml()
-            return 1e6 * float(nvml.device_get_clock_info(handle, int(nvml.ClockType.SM)))
+            return 1e6 * float(nvml.device_get_clock_info(handle, _SM_CLOCK))
         except Exception:  # not all GPUs and drivers tell
             return 0.0
 
