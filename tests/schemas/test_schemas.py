@@ -20,7 +20,12 @@ from perfassert.toml.tables import loads
 ROOT = Path(__file__).parents[2]
 FILES = [
     *(("device", path) for path in sorted(ROOT.glob("devices/*.toml"))),
-    *(("suite", path) for path in sorted(ROOT.glob("validation/**/*.toml")) if path.stem != "ruff"),
+    *(("device", path) for path in sorted(ROOT.glob("validation/**/calibrated.toml"))),
+    *(
+        ("suite", path)
+        for path in sorted(ROOT.glob("validation/**/*.toml"))
+        if path.stem not in ("ruff", "calibrated")
+    ),
     *(("perf-toml", path) for path in sorted(ROOT.glob("examples/**/*.perf.toml"))),
     *(
         ("launches", path)
