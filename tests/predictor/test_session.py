@@ -56,7 +56,7 @@ class TestOrder:
 
     @pytest.fixture(scope="class")
     def questions(self, tmp_path_factory):
-        drawn = [generate(*at)[0] for at in contradicted.kept()[:30]]
+        drawn = [generate(*at)[0] for at in contradicted.kept()]
         path = tmp_path_factory.mktemp("contradicted") / "kernels.cu"
         path.write_text(source_of(drawn))
         return [
@@ -69,7 +69,8 @@ class TestOrder:
 
     def test_answers_are_the_same_in_any_order(self, questions):
         alone = [answer(q, pa.Session(budget=0)) for q in questions]
-        assert sum("differs from executed blocks" in a for a in alone) >= 30
+        differ = sum("differs from executed blocks" in a for a in alone)
+        assert len(contradicted.kept()) <= differ < len(questions)
         for seed in range(3):
             order = random.Random(seed).sample(range(len(questions)), len(questions))
             session = pa.Session()
