@@ -351,6 +351,63 @@ block = [32]
 """
 
 
+def commit_attributes(place, attributes, **files):
+    """A commit whose files git would not write itself: their text is not what is checked out."""
+    for name, text in {".gitattributes": f"{attributes}\n", **files}.items():
+        stored = subprocess.run(
+            ["git", "hash-object", "-w", "--stdin"],
+            cwd=place, input=text.encode(), capture_output=True, check=True,
+        ).stdout.decode().strip()  # fmt: skip
+        git(place, "update-index", "--add", "--cacheinfo", f"100644,{stored},{name}")
+    git(place, "commit", "-qm", "attributes")
+
+
+@pytest.fixture
+def plain(tmp_path, monkeypatch):
+    place = written(tmp_path / "repository", {"copied.cu": WIDE, "note.txt": "$Id$"})
+    git(place, "init", "-q", "-b", "main")
+    git(place, "add", ".")
+    git(place, "commit", "-qm", "base")
+    monkeypatch.chdir(place)
+    return place
+
+
+def test_a_checkout_in_another_encoding_is_reported(plain, capsys):
+    """A yen sign is a backslash in Shift JIS: the commit shows a line that is a comment there."""
+    hidden = WIDE.replace("{ a[", "{ // for each ¥\n a[threadIdx.x] = b[7];\n a[")
+    commit_attributes(plain, "*.cu working-tree-encoding=SHIFT-JIS", **{"copied.cu": hidden})
+    code, found, kernels = compared(capsys, "HEAD~1", "HEAD")
+    assert (code, kernels["copied"]["status"]) == (0, "same")
+    note = (
+        "HEAD: git converts copied.cu when it checks it out (.gitattributes, or a filter), so that "
+        "the text that is compared is not the one that the commit shows"
+    )
+    assert found["notes"] == [note]
+    assert note in " ".join(compared_text(capsys, ["HEAD~1", "HEAD"]).split())
+    assert main(["diff", "HEAD~1", "HEAD", "--device", "a100", "--markdown"]) == 0
+    assert "git converts copied.cu" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-32LE"])
+def test_a_checkout_that_is_no_text(plain, encoding, capsys):
+    commit_attributes(plain, f"*.cu working-tree-encoding={encoding}")
+    code, found, kernels = compared(capsys, "HEAD~1", "HEAD")
+    assert (code, kernels["copied"]["status"]) == (1, "broken")
+    assert (
+        "is no text: it has a NUL byte, as in UTF-16; save it as UTF-8"
+        in found["broken"]["copied.cu"]
+    )
+    assert found["notes"][0].startswith("HEAD: git converts copied.cu when")
+
+
+@pytest.mark.parametrize("attributes", ["* text eol=crlf", "*.txt ident", ""])
+def test_a_checkout_with_the_same_text(plain, attributes, capsys):
+    """Other ends of lines, and files that are no sources."""
+    commit_attributes(plain, attributes)
+    code, found, _ = compared(capsys, "HEAD~1", "HEAD")
+    assert (code, found["notes"]) == (0, [])
+
+
 @pytest.fixture
 def recorded(folders, tmp_path):
     """Launches that both sides have, with the files that they name."""

@@ -334,7 +334,9 @@ def _open_side(
             why = built(build, checkout, name)
     if not why:
         with progress(f"files of {name}") as bar:
-            return Opened(side(checkout.folder, own, name, bar), own, checkout.root)
+            read = side(checkout.folder, own, name, bar)
+            converted = replace(read, converted=checkout.converted)
+            return Opened(converted, own, checkout.root)
     if known is None:
         raise KernelSourceError(why)
     lost = dict.fromkeys((p.file for p in known.kernels), why)

@@ -15,6 +15,8 @@ from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 
+_NAMED_FILES = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -29,12 +31,14 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class CodeSide:
-    """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled."""
+    """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled;
+    ``converted``: sources that are not as their commit has them."""
 
     name: str
     folder: Path
     kernels: tuple[Placed, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
+    converted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,14 @@ class KernelDiff:
 
 @dataclass(frozen=True, slots=True)
 class CodeDiff:
-    """All kernels, worst first; ``broken``: files of the head that cannot be read or compiled."""
+    """All kernels, worst first; ``broken``: files of the head that cannot be read or compiled;
+    ``notes``: what else a reader of the comparison has to know, in sentences."""
 
     base: str
     head: str
     kernels: tuple[KernelDiff, ...]
     broken: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     def of(self, *statuses: Status) -> tuple[KernelDiff, ...]:
         """The kernels with one of these."""
@@ -118,7 +124,17 @@ def diff(
     kernels.sort(key=worst_first)
     had, lost = ({p.file for p in base.kernels}, {k.file for k in kernels if k.reason})
     broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
-    return CodeDiff(base.name, head.name, tuple(kernels), broken)
+    notes = tuple(_conversion_note(side) for side in (base, head) if side.converted)
+    return CodeDiff(base.name, head.name, tuple(kernels), broken, notes)
+
+
+def _conversion_note(side: CodeSide) -> str:
+    shown, left = ", ".join(side.converted[:_NAMED_FILES]), len(side.converted) - _NAMED_FILES
+    more = f" and {left} more files" if left > 0 else ""
+    return (
+        f"{side.name}: git converts {shown}{more} when it checks it out (.gitattributes, or a "
+        "filter), so that the text that is compared is not the one that the commit shows"
+    )
 
 
 def worst_first(kernel: KernelDiff) -> tuple[int, bool]:

@@ -38,6 +38,7 @@ def text(code_diff: CodeDiff) -> str:
     parts = [headline(code_diff)]
     parts += [_block(k) for k in _differing_kernels(code_diff)]
     parts += [f"{file}: broken: {reason}" for file, reason in _files(code_diff)]
+    parts += [fill(f"note: {note}", _WIDTH) for note in code_diff.notes]
     return "\n\n".join(parts)
 
 
@@ -131,6 +132,8 @@ def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT, link: str = 
     ]  # fmt: skip
     for file, reason in _files(code_diff)[:_ROWS]:
         out.add(f"{code(file)} is broken: {words(reason)[:_LONGEST]}")
+    for note in code_diff.notes:
+        out.add(words(note)[:_LONGEST])
     out.add_table(_HEADER, rows[:_ROWS], share=1.0, total=len(rows))
     if link:
         out.add(report_link(link))
@@ -144,6 +147,7 @@ def to_dict(code_diff: CodeDiff) -> dict[str, Any]:
         "head": code_diff.head,
         "counts": {status.value: number for status, number in code_diff.counts.items()},
         "broken": dict(code_diff.broken),
+        "notes": list(code_diff.notes),
         "kernels": [_data(k) for k in code_diff.kernels],
     }
 

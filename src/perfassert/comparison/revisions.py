@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError
+from perfassert.system.confined import is_source
 from perfassert.system.temporary import (
     is_abandoned,
     is_temporary,
@@ -34,11 +35,13 @@ _SETTINGS = (
 @dataclass(frozen=True, slots=True)
 class Checkout:
     """``folder``: the one that the command was started in, as it is in the revision; ``root``: of
-    the whole tree, ``of``: of the repository."""
+    the whole tree, ``of``: of the repository. ``converted``: sources below ``root`` whose text is
+    not that of the commit."""
 
     folder: Path
     root: Path
     of: Path
+    converted: tuple[str, ...]
 
     def inside(self, path: Path) -> Path:
         """The same place in this revision; what is outside of the repository stays."""
@@ -80,7 +83,7 @@ def checked_out(revision: str) -> Iterator[Checkout]:
         git_text("worktree", "add", "--detach", "--quiet", str(root), commit)
         lock = lock_folder(_registration(root))
         try:
-            yield Checkout(root / below, root, of)
+            yield Checkout(root / below, root, of, tuple(_converted_sources(root)))
         finally:
             _git(["worktree", "remove", "--force", str(root)])
             unlock_folder(lock)
@@ -89,6 +92,26 @@ def checked_out(revision: str) -> Iterator[Checkout]:
 def _registration(root: Path) -> Path:
     """Folder of the repository in which git keeps what it knows of a worktree."""
     return _path_in(root / ".git")
+
+
+def _converted_sources(root: Path) -> Iterator[str]:
+    """Sources that ``.gitattributes`` or a filter change on checkout, but for ends of lines."""
+    for entry in git_bytes("-C", str(root), "ls-files", "--stage", "-z").split(b"\0"):
+        head, _, name = entry.partition(b"\t")
+        path = root / os.fsdecode(name)
+        if not (head.startswith(b"100") and is_source(path)) or not path.is_file():
+            continue
+        stored, content = head.split()[1].decode(), path.read_bytes()
+        texts = (content, content.replace(b"\r\n", b"\n"))
+        if stored not in (_object_id(text, len(stored)) for text in texts):
+            yield os.fsdecode(name)
+
+
+def _object_id(content: bytes, digits: int) -> str:
+    """Name of a file in git's storage; ``digits`` tells which hash the repository has."""
+    digest = hashlib.new("sha1" if digits == 40 else "sha256", usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(content) + content)
+    return digest.hexdigest()
 
 
 def _path_in(file: Path) -> Path:

@@ -300,7 +300,9 @@ def _read_source(source: Source) -> bytes:
     if source.kind == "ptx":
         content = content.rstrip(b"\0")  # as a compiler's library hands out strings
     if source.kind != "cubin" and b"\0" in content:
-        raise KernelSourceError(f"{source.path} is no text: it has a NUL byte")
+        raise KernelSourceError(
+            f"{source.path} is no text: it has a NUL byte, as in UTF-16; save it as UTF-8"
+        )
     return content
 
 
