@@ -54,10 +54,10 @@ def answer(question, session):
 class TestOrder:
     """What executed blocks of one launch contradict decides for no other."""
 
-    @pytest.fixture(scope="class")
-    def questions(self, tmp_path_factory):
+    @pytest.fixture
+    def questions(self, tmp_path):
         drawn = [generate(*at)[0] for at in contradicted.kept()]
-        path = tmp_path_factory.mktemp("contradicted") / "kernels.cu"
+        path = tmp_path / "kernels.cu"
         path.write_text(source_of(drawn))
         return [
             (kernel, launch, device)
