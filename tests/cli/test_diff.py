@@ -422,8 +422,11 @@ def recorded(folders, tmp_path):
 
 
 def launched(capsys, arguments):
+    """``own``: predictions of launches that the sides have in different manners."""
     code, found, _ = compared(capsys, *arguments)
-    return code, found, {p["test"]: p for p in found["launches"]["predictions"]}
+    predictions = found["launches"]["predictions"]
+    own = {p["test"]: p for p in predictions if p["label"].endswith("as each side launches it")}
+    return code, found, {p["test"]: p for p in predictions if p not in own.values()}, own
 
 
 def test_what_launches_take(recorded, capsys):
@@ -436,13 +439,14 @@ def test_what_launches_take(recorded, capsys):
             'kernels.before]\ncuda = "named.cu"\nname = "after"',
         )
     )
-    code, found, launches = launched(capsys, recorded)
+    code, found, launches, own = launched(capsys, recorded)
     assert code == 1
-    copied, same = launches["copied"], launches["same"]
+    copied, same = launches["copied"], own["same"]
     assert copied["status"] == "slower"
     assert copied["time"]["head"] > copied["time"]["base"]
     assert copied["file"] == "copied.cu"
     assert copied["reason"].startswith("time +")
+    assert launches["same"]["status"] == "same"  # with the base's blocks
     assert same["status"] == "slower"
     assert "blocks of 32×1×1 instead of 256×1×1 threads" in same["reason"]
     assert {"name": "block", "base": [256, 1, 1], "head": [32, 1, 1]}.items() <= next(
@@ -462,7 +466,7 @@ def test_a_launch_that_does_less_is_not_faster(recorded, capsys):
     Path(recorded[1]).joinpath("launches.toml").write_text(
         LAUNCHES.replace("n = 16", "n = 2").replace('"unsound"\ngrid', '"same"\ngrid')
     )
-    code, found, _ = launched(capsys, [*recorded, "--fail-on", "time +900 %"])
+    code, found, _, _ = launched(capsys, [*recorded, "--fail-on", "time +900 %"])
     assert found["launches"]["changed"] == ["before: other arguments than in the base: n 16 → 2"]
     assert code == 1
     assert "n 16 → 2" in compared_text(capsys, recorded)
@@ -484,7 +488,7 @@ def test_a_launch_that_does_less_is_not_faster(recorded, capsys):
 def test_what_the_file_says_is_work_too(recorded, capsys, before, after, told):
     """Contents, trip counts, constants: each makes a prediction faster than the code is."""
     Path(recorded[1]).joinpath("launches.toml").write_text(LAUNCHES.replace(before, after, 1))
-    code, found, _ = launched(capsys, [*recorded, "--fail-on", "time +900 %"])
+    code, found, _, _ = launched(capsys, [*recorded, "--fail-on", "time +900 %"])
     assert code == 1
     assert any(told in text for text in found["launches"]["changed"])
 
@@ -504,10 +508,10 @@ def test_options_of_the_launches_file_count(recorded, capsys):
     slow = LAUNCHES.replace("[kernels.copied]", '[kernels.copied]\noptions = ["-Xptxas=-O0"]')
     Path(recorded[1]).joinpath("launches.toml").write_text(slow)
     Path(recorded[1]).joinpath("copied.cu").write_text(WIDE)
-    _, _, launches = launched(capsys, recorded)
-    copied = launches["copied"]
-    changed = {c["name"] for c in copied["components"]}
-    assert copied["status"] != "same"
+    _, _, launches, own = launched(capsys, recorded)
+    changed = {c["name"] for c in own["copied"]["components"]}
+    assert launches["copied"]["status"] == "same"  # with the base's options
+    assert own["copied"]["status"] != "same"
     assert "instructions" in changed
 
 
@@ -518,7 +522,7 @@ def compared_text(capsys, arguments):
 
 def test_limits_of_launches(recorded, capsys):
     limits = ["--fail-on", "l1_cycles +10 %", "--allow-gone"]
-    code, found, launches = launched(capsys, [*recorded, *limits])
+    code, found, launches, _ = launched(capsys, [*recorded, *limits])
     (failure,) = found["launches"]["failures"]
     assert failure.startswith("copied: l1_cycles ")
     assert failure.endswith("(allowed: l1_cycles +10 %)")

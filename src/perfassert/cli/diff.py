@@ -21,7 +21,8 @@ from perfassert.errors import KernelSourceError, LaunchError
 if TYPE_CHECKING:
     from perfassert.comparison.affected import Affected, CommandPattern
     from perfassert.comparison.kernel_changes import CodeDiff, CodeSide
-    from perfassert.comparison.launched import Asked, LaunchComparison
+    from perfassert.comparison.launch_pairs import LaunchesFile
+    from perfassert.comparison.launched import LaunchComparison
     from perfassert.comparison.limits import ChangeLimits
     from perfassert.comparison.sides import Reading
     from perfassert.hardware.model import Device
@@ -68,8 +69,12 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--launches", metavar="FILE",
-        help="of perfassert record: compare what they take, too; a folder or revision that has "
-        "such a file uses its own",
+        help="of perfassert record: compare what they take, too; a folder or revision may have "
+        "such a file of its own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--launches-from", choices=("base", "head"),
+        help="whose file describes the launches that both have (default: base)",
     )  # fmt: skip
     parser.add_argument(
         "--affected", nargs="?", const="", metavar="MAPPING",
@@ -96,6 +101,8 @@ def _diff(options: argparse.Namespace) -> int:
     from perfassert.comparison.sides import Reading
     from perfassert.hardware.load import device as load_device
 
+    if options.launches_from is not None and options.launches is None:
+        raise LaunchError("--launches-from says whose launches are predicted; give --launches FILE")
     limits = _limits(options)
     commands = _commands(options)
     device = load_device(options.device) if options.device else None
@@ -197,12 +204,11 @@ def _compare_sides(
     if options.launches is not None:
         from perfassert.comparison.launched import compare_launches, judge_by_times
 
-        asked = [_requested_launches(options, one) for one in opened]
+        files = _launches_files(options, opened)
         readings = (opened[0].reading, opened[1].reading)
+        lead = int(options.launches_from == "head")
         with progress("launches"):
-            times = compare_launches(
-                (base, asked[0]), (head, asked[1]), code_diff, limits, readings
-            )
+            times = compare_launches((base, head), files, code_diff, limits, readings, lead)
         code_diff = judge_by_times(code_diff, times)
     slower = times is not None and times.fails(options.allow_gone)
     failed = slower or code_diff.fails(limits, options.allow_gone)
@@ -232,16 +238,53 @@ def _limits(options: argparse.Namespace) -> ChangeLimits:
     return limits if with_launches else limits.without_launches()
 
 
-def _requested_launches(options: argparse.Namespace, opened: Opened) -> list[Asked]:
-    """Of the side's own launches file, where it has one."""
-    from perfassert.comparison.launched import Asked
+def _launches_files(
+    options: argparse.Namespace, opened: tuple[Opened, Opened]
+) -> tuple[LaunchesFile, LaunchesFile]:
+    """Of each side its own launches file, where it has one."""
+    name = options.launches
+    paths = [Path(name), Path(name)]
+    if not os.path.isabs(name):
+        inside = [one.side.folder / name for one in opened]
+        paths = [own if own.is_file() else Path(name) for own in inside]
+    shared = os.path.realpath(paths[0]) == os.path.realpath(paths[1])
+    base, head = (
+        _read_launches(options, path, one.side, is_own=path != Path(name) and not shared)
+        for path, one in zip(paths, opened, strict=True)
+    )
+    return base, head
+
+
+def _read_launches(
+    options: argparse.Namespace, path: Path, side: CodeSide, is_own: bool
+) -> LaunchesFile:
+    from perfassert.comparison.launch_pairs import Asked, LaunchesFile, source_of
     from perfassert.perf_toml.launches import launches
 
-    own = opened.side.folder / options.launches
-    entries = launches(own if own.is_file() else options.launches)
+    entries = launches(path)
     if not options.device and (bare := [e for e in entries if not e.device]):
         raise LaunchError(f"{options.launches}: {bare[0].label} names no device; give --device")
-    return [Asked(e.label, e.name, e.kernel, e.launch, options.device or e.device) for e in entries]
+    asked = []
+    for entry in entries:
+        recorded = source_of(entry.kernel)
+        file = None if recorded is None else recorded.path
+        place = entry.place.replace(f"{side.folder}{os.sep}", "")  # it may be a worktree of ours
+        source = "" if file is None else Path(os.path.relpath(file, path.parent)).as_posix()
+        if is_own and file is not None and not _is_within(file, side.folder):
+            raise LaunchError(
+                f"{place}: the launch {entry.label!r} in {side.name} is of {source}, which lies "
+                f"outside of {side.name} and is not compared; name a source of {side.name}"
+            )
+        device = options.device or entry.device
+        asked.append(
+            Asked(entry.label, entry.name, entry.kernel, entry.launch, device, place, source)
+        )
+    return LaunchesFile(tuple(asked), is_own)
+
+
+def _is_within(file: Path, folder: Path) -> bool:
+    """After links are resolved."""
+    return file.resolve().is_relative_to(folder.resolve())
 
 
 def _print(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +24,15 @@ from perfassert.comparison.kernel_changes import (
     verdict,
     worst_first,
 )
+from perfassert.comparison.launch_pairs import (
+    LaunchesFile,
+    LaunchLocator,
+    Located,
+    code_of,
+    each_manner,
+    other_work,
+    pair_launches,
+)
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.line_changes import costs_of
 from perfassert.comparison.read import Place, PredictionKey, Reported, ReportFile
@@ -33,36 +42,23 @@ from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.names import fits
 from perfassert.kernel.description import CompiledKernel, Kernel
-from perfassert.kernel.launch import Buffer, Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.predict import predict
 from perfassert.report.sources import costliest, sources
 from perfassert.version import MODEL_VERSION
 
 _KINDS = {".cu": "cuda", ".ptx": "ptx"}
-_SHOWN = 60  # characters of an argument
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One launch of a launches file: ``kernel`` as recorded, called ``name`` in its code, which
-    that of a side replaces."""
-
-    label: str
-    name: str
-    kernel: Kernel
-    launch: Launch
-    device: str
+_EACH = "as each side launches it"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchComparison:
     """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
-    in words; ``unknown``: launches that the base cannot predict either, and why; ``changed``: those
-    that do other work than in the base, which is gone with them; ``timed``: whether times are
-    limited; ``kernels``: launch → the kernels of both sides that it is of."""
+    in words; ``unknown``: launches that neither side can predict, and new ones that the head
+    cannot, and why; ``changed``: those that do other work than in the base, which is gone with
+    them; ``timed``: whether times are limited; ``kernels``: launch → the kernels of both sides that
+    it is of."""
 
     comparison: ReportComparison
     failures: tuple[str, ...]
@@ -80,30 +76,74 @@ class LaunchComparison:
 
 
 def compare_launches(
-    base: tuple[CodeSide, Sequence[Asked]],
-    head: tuple[CodeSide, Sequence[Asked]],
+    sides: tuple[CodeSide, CodeSide],
+    files: tuple[LaunchesFile, LaunchesFile],
     code: CodeDiff,
     limits: ChangeLimits,
     readings: tuple[Reading, Reading],
+    lead: int = 0,
 ) -> LaunchComparison:
-    """Predict every launch with the code of its side. One that cannot be predicted is broken."""
-    renamed = {
-        k.pair.base.mangled: k.pair.head.mangled
-        for k in code.kernels
-        if k.pair.base and k.pair.head
-    }
+    """Predict every launch with the code of its side. One that cannot be predicted is broken.
+
+    ``lead``: the side, 0 for the base and 1 for the head, whose entries describe the launches that
+    both have. Where the other side launches the same in another manner, that is compared, too.
+    """
+    locator = LaunchLocator(sides, files, code, lead)
+    launch_pairs = pair_launches(files[0].asked, files[1].asked)
     kernels: dict[str, tuple[KernelInfo, ...]] = {}
-    old = _predict_side(*base, {}, readings[0], kernels)
-    new = _predict_side(*head, renamed, readings[1], kernels)
+    predicted = [_Predicted(side, reading) for side, reading in zip(sides, readings, strict=True)]
+    for pair in launch_pairs:
+        located = locator.locate(pair)
+        infos = [one.kernel.info for one in located if one is not None and one.kernel is not None]
+        kernels[pair.label] = tuple(infos)
+        for side, one in zip(predicted, located, strict=True):
+            if one is not None:
+                side.add(pair.label, "", one)
+        for side, one, asked in zip(predicted, located, each_manner(pair), strict=False):
+            if one is not None:
+                side.add(pair.label, _EACH, replace(one, asked=asked))
+    old, new = (side.report() for side in predicted)
     time = next((one for one in limits.all if one.metric == "time"), None)
     tolerance = time_tolerance(DEFAULT_TOLERANCE)
     if time is not None:
         tolerance = Tolerance(time.amount, time.margin, time.margin)
     comparison = compare(old, new, tolerance)
     failures = tuple(text for item in comparison.items for text in _too_much(item, limits))
-    unknown = tuple(f"{x}: no prediction: {old.broken[x]}" for x in new.broken if x in old.broken)
-    changed = tuple(_other_work(base[1], head[1]))
+    predicted_before = {key.test for key in old.predictions}
+    unknown = tuple(
+        f"{x}: no prediction: {why}" for x, why in new.broken.items() if x not in predicted_before
+    )
+    changed = tuple(other_work(launch_pairs))
     return LaunchComparison(comparison, failures, unknown, changed, time is not None, kernels)
+
+
+@dataclass
+class _Predicted:
+    """Predictions of one side."""
+
+    side: CodeSide
+    reading: Reading
+    reports: dict[PredictionKey, Reported] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def add(self, label: str, how: str, one: Located) -> None:
+        """Predict a launch; ``how``: what distinguishes it from the launch of the same label."""
+        name = ", ".join(filter(None, (one.asked.kernel_label, how)))
+        try:
+            if one.kernel is None:
+                raise KernelSourceError(one.reason)
+            kernel = with_code(one.asked.kernel, one.kernel, self.reading)
+            prediction = predict(kernel, one.asked.launch, one.asked.device)
+        except PerfAssertError as error:
+            self.broken[label] = str(error)
+            return
+        key = PredictionKey(label, name, prediction.device)
+        self.reports[key] = _to_reported(prediction, self.side.folder.resolve())
+
+    def report(self) -> ReportFile:
+        """As a report file has them."""
+        folder = self.side.folder
+        return ReportFile(folder, MODEL_VERSION, self.reports, single=False, broken=self.broken)
 
 
 _SIGNS = {Status.SLOWER: -1, Status.FASTER: 1, Status.WITHIN: 0, Status.SAME: 0}
@@ -129,104 +169,10 @@ def _judge_kernel(kernel: KernelDiff, times: LaunchComparison) -> KernelDiff:
     return replace(kernel, status=verdict(signs, kernel.failures))
 
 
-def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
-    """A head with a launches file of its own could ask for less, which is not faster."""
-    before = {one.label: _work(one) for one in base}
-    for one in head:
-        old, new = before.get(one.label), _work(one)
-        if old is not None and old != new:
-            names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
-            differences = ", ".join(
-                f"{n} {_argument_change(old.get(n), new.get(n))}" for n in names
-            )
-            yield f"{one.label}: other arguments than in the base: {differences}"
-
-
-def _work(asked: Asked) -> dict[str, object]:
-    """Arguments, and what the file says about the kernel; grid and block are how it is done.
-
-    Places of trip counts move with lines: their numbers count.
-    """
-    args = asked.launch.args
-    given = args if isinstance(args, Mapping) else dict(enumerate(args or ()))
-    work: dict[str, object] = {str(name): value for name, value in given.items()}
-    work["updates_per_thread"] = asked.kernel.updates_per_thread
-    if isinstance(compiled := _code_of(asked.kernel), CompiledCode):
-        hints = compiled.hints
-        work |= {f"constant {name}": value for name, value in hints.constants.items()}
-        work["trip_counts"] = sorted(hints.trip_counts.values())
-        work["assume"] = sorted(hints.assume.values())
-    return work
-
-
-def _argument_change(old: object, new: object) -> str:
-    """``16 → 2``; buffers by what differs of them."""
-    if not (isinstance(old, Buffer) and isinstance(new, Buffer)):
-        before, after = (_short(value) for value in (old, new))
-        return f"{before} → {after}"
-    names = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias")
-    parts = [n for n in names if getattr(old, n) != getattr(new, n)]
-    differences = [f"{n} {getattr(old, n)} → {getattr(new, n)}" for n in parts]
-    return ", ".join(differences) or "has other contents"
-
-
-def _short(value: object) -> str:
-    text = "none" if value is None else str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _predict_side(
-    side: CodeSide,
-    asked: Sequence[Asked],
-    renamed: Mapping[str, str],
-    reading: Reading,
-    kernels: dict[str, tuple[KernelInfo, ...]],
-) -> ReportFile:
-    """``kernels``: gets the kernel of each launch."""
-    reports: dict[PredictionKey, Reported] = {}
-    broken: dict[str, str] = {}
-    for one in asked:
-        try:
-            placed = _find_kernel(one, side, renamed)
-            kernels[one.label] = (*kernels.get(one.label, ()), placed.info)
-            kernel = with_code(one.kernel, placed, reading)
-            prediction = predict(kernel, one.launch, one.device)
-        except PerfAssertError as error:
-            broken[one.label] = str(error)
-            continue
-        name = one.label.partition("#")[0]
-        reports[PredictionKey(one.label, name, prediction.device)] = _to_reported(
-            prediction, side.folder.resolve()
-        )
-    return ReportFile(side.folder, MODEL_VERSION, reports, single=False, broken=broken)
-
-
-def _find_kernel(one: Asked, side: CodeSide, renamed: Mapping[str, str]) -> Placed:
-    """The side's kernel of that name, or what the base's has become."""
-    recorded = _recorded_file(one.kernel)
-    nearest = sorted(side.kernels, key=lambda p: (p.path.name == recorded.name, p.path == recorded))
-    by_name = {placed.info.mangled: placed for placed in nearest}
-    former = {old: by_name[new] for old, new in renamed.items() if new in by_name}
-    for kernels in (by_name, former):
-        fitting = fits(one.name, list(kernels))
-        if len(fitting) == 1:
-            return kernels[fitting[0]]
-        if fitting:
-            raise KernelSourceError(f"{side.name} has {len(fitting)} kernels called {one.name!r}")
-    raise KernelSourceError(f"{side.name} has no kernel called {one.name!r}")
-
-
-def _recorded_file(kernel: Kernel) -> Path:
-    """The file that a launches file names: of several kernels of one name, its own is meant."""
-    code = _code_of(kernel)
-    source = code.source if isinstance(code, CompiledCode) else None
-    return source.path if isinstance(source, Source) else Path()
-
-
 def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
     """The recorded kernel with other code; what was said about it stays, its options, too."""
-    compiled = _code_of(kernel)
-    if not isinstance(compiled, CompiledCode):
+    compiled = code_of(kernel)
+    if compiled is None:
         raise KernelSourceError(f"{kernel.name}: it is not compiled: code cannot take its place")
     kind = _KINDS.get(placed.path.suffix, "cubin")
     given = reading.compilation if kind == "cuda" else {}
@@ -243,10 +189,6 @@ def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKerne
     return CompiledKernel(
         name=placed.info.name, updates_per_thread=kernel.updates_per_thread, compiled=made
     )
-
-
-def _code_of(kernel: Kernel) -> object:
-    return kernel.compiled if isinstance(kernel, CompiledKernel) else None
 
 
 def _to_reported(prediction: Prediction, folder: Path) -> Reported:

@@ -38,6 +38,7 @@ class RecordedLaunch:
         launch: grid, block and arguments.
         count: how often it was launched.
         device: name of the one that it was recorded for; empty where the file does not say it.
+        place: file, line and key where the kernel is described.
 
     Example:
         >>> import tempfile
@@ -67,6 +68,7 @@ class RecordedLaunch:
     launch: Launch
     count: int
     device: str
+    place: str = ""
 
 
 def launches(path: str | PathLike[str]) -> tuple[RecordedLaunch, ...]:
@@ -168,7 +170,8 @@ class _LaunchesReader(DescriptionReader):
         made = self.kernel(f"kernels.{label}", described, label)
         if isinstance(made, CompiledKernel):
             made = as_recorded(made)
-        return RecordedLaunch(label, demangle(name), made, launch, count, device)
+        place = self.place(f"kernels.{label}")
+        return RecordedLaunch(label, demangle(name), made, launch, count, device, place)
 
     def _kernel_table(self, key: str, label: str, constants: Any) -> dict[str, Any]:
         """The kernel's table, with what the program wrote into constants before this launch."""
