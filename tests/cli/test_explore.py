@@ -2,9 +2,11 @@
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -267,6 +269,56 @@ def test_the_command_says_its_address():
         page = connection.getresponse().read().decode()
         running.terminate()
     assert '"devices":["L40"' in page
+
+
+BROWSER = """#!{python}
+import json, os, pathlib, sys, time, urllib.parse
+file = pathlib.Path(urllib.parse.urlparse(sys.argv[1]).path)
+modes = [oct(path.stat().st_mode & 0o777) for path in (file, file.parent)]
+seen = {{"words": sys.argv[1:], "text": file.read_text(), "modes": modes, "file": str(file)}}
+pathlib.Path({out!r} + ".new").write_text(json.dumps(seen))
+os.replace({out!r} + ".new", {out!r})
+for _ in range(3000):  # as a browser in the terminal, which ends when its user has read the page
+    if not file.exists():
+        break
+    time.sleep(0.01)
+"""
+
+
+def wait_until(condition):
+    for _ in range(3000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="it chooses the browser itself")
+def test_a_browser_is_told_the_address_in_a_file_of_its_user(tmp_path):
+    """Words of a command line are there for every user of the machine."""
+    script, out = tmp_path / "browser", tmp_path / "seen.json"
+    script.write_text(BROWSER.format(python=sys.executable, out=str(out)))
+    script.chmod(0o755)
+    command = [sys.executable, "-m", "perfassert", "explore", "--json", "--open"]
+    environment = {**os.environ, "BROWSER": str(script)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        try:
+            address = json.loads(running.stdout.readline())["address"]
+            wait_until(out.exists)
+            seen = json.loads(out.read_text())
+            secret = address.rstrip("/").rpartition("/")[2]
+            assert len(secret) == 32
+            assert not any(secret in word for word in seen["words"])
+            assert f'content="0; url={address}"' in seen["text"]
+            assert seen["modes"] == ["0o600", "0o700"]
+            host, _, path = address.removeprefix("http://").partition("/")
+            connection = http.client.HTTPConnection(host, timeout=30)
+            connection.request("GET", f"/{path}")
+            assert connection.getresponse().status == 200
+            wait_until(lambda: not Path(seen["file"]).exists())
+            assert running.poll() is None
+        finally:
+            running.terminate()
 
 
 def test_what_cannot_be_opened(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 
 MOST_TEXT = 500_000  # bytes of a file that is shown to be edited
+_REDIRECT = """<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={address}">
+<title>perfassert explore</title>
+<a href="{address}">Explore a kernel</a>
+"""
 
 
 def add(commands: Any) -> None:
@@ -61,7 +69,11 @@ def _explore(options: argparse.Namespace) -> int:
             reason = getattr(error, "strerror", None) or error
             raise LaunchError(f"--port {options.port}: {reason}; give another") from None
         with server:
-            _say(server.address, options)
+            address = server.address
+            shown = f"{address}  (Ctrl-C ends it; who knows the address may ask)"
+            print(json.dumps({"address": address}) if options.json else shown, flush=True)
+            if options.open:
+                server.redirect = _open_browser(address, folder)
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
@@ -69,13 +81,21 @@ def _explore(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say(address: str, options: argparse.Namespace) -> None:
-    shown = f"{address}  (Ctrl-C ends it; who knows the address may ask)"
-    print(json.dumps({"address": address}) if options.json else shown, flush=True)
-    if options.open:
-        import webbrowser
+def _open_browser(address: str, folder: Path) -> Path:
+    """Open the page by a file that leads to it, and return that file.
 
-        webbrowser.open(address)
+    The words of a browser's command line are there for every user of the machine. The folder is its
+    user's alone.
+    """
+    from threading import Thread
+    from webbrowser import open as open_browser
+
+    file = folder / "open.html"
+    with open(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
+        stream.write(_REDIRECT.format(address=address))
+    # A browser in the terminal stays in the foreground, and the page has to be served meanwhile.
+    Thread(target=open_browser, args=(file.as_uri(),), daemon=True).start()
+    return file
 
 
 def _devices(first: str) -> Mapping[str, Device]:

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -35,7 +36,8 @@ Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class LocalServer(ThreadingHTTPServer):
     """``page`` at ``address``; ``answers`` by the last word of the path. One question at a time.
 
-    ``folder``: where files of questions are kept; answers do not name it.
+    ``folder``: where files of questions are kept; answers do not name it. ``redirect``: a file that
+    leads a browser to the page, and is deleted when the page has been served.
     """
 
     daemon_threads = True
@@ -48,6 +50,7 @@ class LocalServer(ThreadingHTTPServer):
         self.folder = json.dumps(f"{folder}/")[1:-1]
         self.path = f"/{secrets.token_urlsafe(24)}/"
         self.busy = Lock()
+        self.redirect: Path | None = None
 
     @property
     def address(self) -> str:
@@ -64,6 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._accepts(""):
             self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8")
+            if self.server.redirect is not None:
+                self.server.redirect.unlink(missing_ok=True)
 
     def do_POST(self) -> None:
         name = self.path.rpartition("/")[2]
