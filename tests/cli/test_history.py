@@ -220,7 +220,7 @@ def test_without_a_repository(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert main(["history"]) == 2
-    assert "not a git repository" in capsys.readouterr().err
+    assert "is in no git repository" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["history", "bisect"])

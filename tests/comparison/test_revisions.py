@@ -1,15 +1,16 @@
 """Revisions as folders: the same for the same commit, another one if that is taken, none after."""
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from perfassert.comparison.revisions import checked_out
+from perfassert.comparison.history import history
+from perfassert.comparison.revisions import checked_out, is_revision
 from perfassert.errors import KernelSourceError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the system's locks are POSIX")
@@ -48,8 +49,30 @@ def test_what_is_known_of_a_commit_is_found_again(repository, tmp_path):
         pass
 
 
+OLD_GIT = """#!/bin/sh
+for word; do
+  shift
+  case "$word" in safe.*) set -- "$@" core.unknown=1;; *) set -- "$@" "$word";; esac
+done
+exec {git} "$@"
+"""
+
+
+@pytest.fixture(params=["installed", pytest.param("2.34", marks=posix)])
+def git_version(request, tmp_path, monkeypatch):
+    """Git of before 2.38 knows no setting that forbids bare repositories, and ignores it."""
+    if request.param != "installed":
+        script = tmp_path / "bin" / "git"
+        script.parent.mkdir()
+        script.write_text(OLD_GIT.format(git=shutil.which("git")))
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+
+
 @pytest.mark.parametrize("kind", ["smudge", "process"])
-def test_a_folder_that_looks_like_a_repository_runs_nothing(repository, tmp_path, kind):
+def test_a_folder_that_looks_like_a_repository_runs_nothing(
+    repository, tmp_path, git_version, kind
+):
     """Files of a pull request can be a bare repository's, with settings that name programs."""
     place, made = repository / "below", tmp_path / "made"
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout
@@ -63,9 +86,43 @@ def test_a_folder_that_looks_like_a_repository_runs_nothing(repository, tmp_path
     }.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(content)
-    with suppress(KernelSourceError), checked_out("main"):
-        pass
+    with checked_out("main") as checkout:
+        assert (checkout.folder / "a.cu").read_text() == "two"
+    assert history(Path(".")).lines == ()
     assert not made.exists()
+
+
+def test_a_repository_of_another_user_is_not_used(repository, monkeypatch):
+    """Git refuses settings of a repository whose folder belongs to somebody else."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(KernelSourceError, match="dubious ownership"), checked_out("main"):
+        pass
+
+
+def test_a_folder_without_a_repository(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    for name in ("HEAD", "main"):
+        with pytest.raises(KernelSourceError, match="is in no git repository"), checked_out(name):
+            pass
+    assert not is_revision("HEAD")
+
+
+def test_a_linked_worktree_and_a_submodule(repository, tmp_path, monkeypatch):
+    tree, inner = tmp_path / "linked", repository / "inner"
+    subprocess.run(["git", "worktree", "add", "-q", "--detach", str(tree), "HEAD~1"], check=True)
+    allowed = ("-c", "protocol.file.allow=always")
+    source = str(repository)
+    subprocess.run(
+        ["git", *allowed, "submodule", "--quiet", "add", source, str(inner)],
+        cwd=repository, check=True,
+    )  # fmt: skip
+    for folder, text in ((tree, "one"), (inner, "two")):
+        monkeypatch.chdir(folder / "below")
+        with checked_out("HEAD") as checkout:
+            assert checkout.of == folder
+            assert (checkout.folder / "a.cu").read_text() == text
 
 
 DIES = """

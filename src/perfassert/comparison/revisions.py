@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError
@@ -27,8 +28,6 @@ _SETTINGS = (
     "-c", "core.quotepath=off",
     # Programs that git starts may lie in the repository, and so come from whoever changed it.
     "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
-    # A folder with files of a bare repository, settings among them, is no repository.
-    "-c", "safe.bareRepository=explicit",
 )  # fmt: skip
 
 
@@ -57,12 +56,9 @@ def check_revision(name: str) -> None:
 
 def is_revision(name: str) -> bool:
     """Whether git knows a commit of that name here."""
-    return (
-        _git(
-            ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-        ).returncode
-        == 0
-    )
+    words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    repository = _find_repository(Path.cwd())
+    return repository is not None and _git(words, repository).returncode == 0
 
 
 @contextmanager
@@ -71,10 +67,14 @@ def checked_out(revision: str) -> Iterator[Checkout]:
 
     :class:`KernelSourceError` where it cannot be made.
     """
-    of = Path(git_text("rev-parse", "--show-toplevel").strip()).resolve()
-    below = Path.cwd().resolve().relative_to(of)
+    here = Path.cwd()
+    repository = _repository(here)
+    of = repository.root.resolve()
+    if not here.resolve().is_relative_to(of):
+        raise KernelSourceError(f"{here} is not among the files of its git repository, {of}")
+    below = here.resolve().relative_to(of)
     commit = git_text("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
-    _forget_abandoned()
+    _forget_abandoned(repository)
     key = hashlib.sha256(f"{of} {commit}".encode()).hexdigest()[:16]
     # The same folder for the same commit: paths count for what compilers said, which is then found
     # again.
@@ -83,9 +83,10 @@ def checked_out(revision: str) -> Iterator[Checkout]:
         git_text("worktree", "add", "--detach", "--quiet", str(root), commit)
         lock = lock_folder(_registration(root))
         try:
-            yield Checkout(root / below, root, of, tuple(_converted_sources(root)))
+            converted = tuple(_converted_sources(root))
+            yield Checkout(root / below, root, of, converted)
         finally:
-            _git(["worktree", "remove", "--force", str(root)])
+            _git(["worktree", "remove", "--force", str(root)], repository)
             unlock_folder(lock)
 
 
@@ -96,7 +97,8 @@ def _registration(root: Path) -> Path:
 
 def _converted_sources(root: Path) -> Iterator[str]:
     """Sources that ``.gitattributes`` or a filter change on checkout, but for ends of lines."""
-    for entry in git_bytes("-C", str(root), "ls-files", "--stage", "-z").split(b"\0"):
+    own = _Repository(root, root / ".git")
+    for entry in _output(["ls-files", "--stage", "-z"], own).split(b"\0"):
         head, _, name = entry.partition(b"\t")
         path = root / os.fsdecode(name)
         if not (head.startswith(b"100") and is_source(path)) or not path.is_file():
@@ -119,7 +121,7 @@ def _path_in(file: Path) -> Path:
     return Path(os.fsdecode(file.read_bytes()).removeprefix("gitdir: ").strip())
 
 
-def _forget_abandoned() -> None:
+def _forget_abandoned(repository: _Repository) -> None:
     """Remove the registrations of worktrees that killed processes left, but none of the user's.
 
     Their folders are gone then, or invisible: the repository may be shared with another container,
@@ -131,7 +133,7 @@ def _forget_abandoned() -> None:
         root = (written.parent / _path_in(written)).parent
         gone = is_temporary(root.parent) and not root.parent.exists()
         if gone and is_abandoned(written.parent):
-            _git(["worktree", "remove", "--force", str(root)])
+            _git(["worktree", "remove", "--force", str(root)], repository)
 
 
 def build(command: str, checkout: Checkout, name: str) -> str:
@@ -159,17 +161,61 @@ def git_text(*words: str) -> str:
 
 def git_bytes(*words: str, stdin: bytes = b"") -> bytes:
     """As :func:`git_text`, to the byte: contents of files may be anything."""
-    process = _git([*words], stdin)
+    return _output([*words], _repository(Path.cwd()), stdin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """Folder of the files, and what git keeps of them: a folder, or a file that names it."""
+
+    root: Path
+    git: Path
+
+
+def _repository(folder: Path) -> _Repository:
+    """The repository around a folder; :class:`KernelSourceError` where there is none."""
+    repository = _find_repository(folder)
+    if repository is None:
+        raise KernelSourceError(f"{folder} is in no git repository; run it in one")
+    return repository
+
+
+@lru_cache(maxsize=8)
+def _find_repository(folder: Path) -> _Repository | None:
+    """The repository around a folder, by its ``.git``, which no commit can hold.
+
+    Git itself would also take a folder with the files of a bare repository for one, settings that
+    name programs among them, and a commit can hold those. So it is told where to look, and looks
+    itself whose folder that is.
+    """
+    for root in (folder, *folder.parents):
+        if not os.path.lexists(root / ".git"):
+            continue
+        asked = ["-C", str(root), "rev-parse"]
+        git = _output([*asked, "--absolute-git-dir"], None)
+        top = _output([*asked, "--show-toplevel"], None)
+        if git != os.fsencode(root) + b"\n":
+            return _Repository(Path(os.fsdecode(top[:-1])), Path(os.fsdecode(git[:-1])))
+    return None
+
+
+def _output(words: list[str], repository: _Repository | None, stdin: bytes = b"") -> bytes:
+    process = _git(words, repository, stdin)
     if process.returncode:
         why = process.stderr.decode("utf-8", "replace").strip()
         raise KernelSourceError(f"git {words[0]}: {why or 'failed'}")
     return process.stdout
 
 
-def _git(words: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _git(
+    words: list[str], repository: _Repository | None, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    place = []
+    if repository is not None:
+        place = [f"--git-dir={repository.git}", f"--work-tree={repository.root}"]
     try:
         return subprocess.run(
-            ["git", *_SETTINGS, *words],
+            ["git", *_SETTINGS, *place, *words],
             capture_output=True,
             check=False,
             env=_environment(),
