@@ -3,6 +3,8 @@
 import http.client
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -12,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
+from perfassert.cli import local_server
 from perfassert.cli.explore import explore_page
 from perfassert.cli.explored import Explorer
-from perfassert.cli.local_server import LocalServer
+from perfassert.cli.local_server import MAX_CONNECTIONS, LocalServer
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 
@@ -183,6 +186,14 @@ def request(server, method="POST", path=None, body=None, **headers):
     return response, text
 
 
+def wait_until(condition):
+    for _ in range(3000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
 def test_the_page_and_an_answer(served):
     response, text = request(served, "GET", served.path)
     assert (response.status, response.getheader("Cache-Control")) == (200, "no-store")
@@ -212,6 +223,95 @@ def test_the_page_and_an_answer(served):
 )
 def test_what_is_refused(served, status, change):
     assert request(served, **change)[0].status == status
+
+
+def send(server, text, wait=30.0):
+    """Whatever is sent, as it stands, and the status of the answer; "" where there is none."""
+    with socket.create_connection(server.server_address, timeout=wait) as connection:
+        connection.sendall(text.encode())
+        words = connection.makefile("rb").readline().split()
+    return words[1].decode() if words else ""
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        ("200", {}),
+        ("403", {"Host": "{host}\r\nHost: rebound.example"}),
+        ("403", {"Host": "rebound.example\r\nHost: {host}"}),
+        ("403", {"Origin": "http://{host}\r\nOrigin: http://elsewhere.example"}),
+        ("403", {"Sec-Fetch-Site": "cross-site"}),
+        ("403", {"Sec-Fetch-Site": "same-site"}),
+        ("200", {"Sec-Fetch-Site": "same-origin"}),
+        ("411", {"Transfer-Encoding": "chunked"}),
+        ("411", {"Content-Length": "{length}\r\nContent-Length: 5"}),
+    ],
+)
+def test_headers_that_can_be_read_in_two_ways(served, status, headers):
+    body = json.dumps(QUESTION)
+    host = "{}:{}".format(*served.server_address)
+    usual = {"Host": "{host}", "Content-Type": "application/json", "Content-Length": "{length}"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**usual, **headers}.items())
+    head = f"POST {served.path}predict HTTP/1.1\r\n{lines}\r\n"
+    assert send(served, head.format(host=host, length=len(body)) + body) == status
+
+
+def test_a_page_that_a_file_leads_to(served):
+    """A browser calls that a request of another site."""
+    response, _ = request(served, "GET", served.path, Sec_Fetch_Site="cross-site")
+    assert response.status == 200
+
+
+def test_clients_that_send_a_byte_now_and_then(served, monkeypatch):
+    """Each byte began a wait of ten seconds: a request could take for ever."""
+    monkeypatch.setattr(local_server, "_PATIENCE", 0.5)
+    with socket.create_connection(served.server_address, timeout=30) as connection:
+        ended = False
+        for byte in b"GET /" + bytes(1000):
+            try:
+                connection.sendall(bytes([byte]))
+                connection.settimeout(0.05)
+                ended = connection.recv(100) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                ended = True
+            if ended:
+                break
+        assert ended
+    assert request(served)[0].status == 200
+
+
+def test_many_clients(served):
+    """More than it answers at once are turned away, and take neither threads nor files."""
+    waiting = [socket.create_connection(served.server_address) for _ in range(300)]
+    try:
+        wait_until(lambda: served.connections == MAX_CONNECTIONS)
+        before = threading.active_count()
+        for _ in range(50):
+            assert send(served, "") == ""
+        assert threading.active_count() <= before
+    finally:
+        for connection in waiting:
+            connection.close()
+    wait_until(lambda: served.connections == 0)
+    assert request(served)[0].status == 200
+
+
+def test_a_client_that_leaves(served, capfd):
+    with socket.create_connection(served.server_address) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(f"GET {served.path} HTTP/1.1\r\nHost: ".encode())
+    wait_until(lambda: served.connections == 0)
+    assert request(served)[0].status == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_text_that_no_file_can_hold(served):
+    body = json.dumps({"device": A100, "domain": "64", "block": "32", "cuda": "// \ud800"})
+    response, text = request(served, body=body)
+    assert response.status == 200
+    assert json.loads(text)["error"] == "cuda: has characters that no text can have"
 
 
 def test_the_file_of_a_word_that_is_known_is_not_served(served):
@@ -283,14 +383,6 @@ for _ in range(3000):  # as a browser in the terminal, which ends when its user 
         break
     time.sleep(0.01)
 """
-
-
-def wait_until(condition):
-    for _ in range(3000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="it chooses the browser itself")

@@ -185,7 +185,10 @@ class Explorer:
                 raise KernelError("no source was sent: choose a .cu file, or give expressions")
             return self._file, self._given
         path = self._folder / _SENT
-        path.write_text(self._text(question, "cuda"), "utf-8")
+        try:
+            path.write_text(self._text(question, "cuda"), "utf-8")
+        except UnicodeEncodeError:
+            raise KernelError("cuda: has characters that no text can have") from None
         if self._file is None:
             return path, {}
         around = [str(self._file.parent.resolve()), *self._given.get("include_dirs", ())]

@@ -11,8 +11,11 @@ import secrets
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedReader, RawIOBase
 from pathlib import Path
+from socket import socket
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from perfassert.errors import PerfAssertError
@@ -21,7 +24,9 @@ from perfassert.version import VERSION
 
 _HOST = "127.0.0.1"
 _LARGEST = 1 << 20  # bytes of a question
-_PATIENCE = 10.0  # seconds for a request to arrive
+_PATIENCE = 10.0  # seconds for a request to arrive, and for an answer to be taken
+MAX_CONNECTIONS = 64
+"""Connections that are open at the same time; others are closed at once."""
 _JSON = "application/json"
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -42,6 +47,7 @@ class LocalServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = False
+    request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, port: int, page: str, answers: Mapping[str, Answer], folder: str) -> None:
         super().__init__((_HOST, port), _Handler)
@@ -51,6 +57,28 @@ class LocalServer(ThreadingHTTPServer):
         self.path = f"/{secrets.token_urlsafe(24)}/"
         self.busy = Lock()
         self.redirect: Path | None = None
+        self.connections = 0
+        self._counting = Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, unless there are too many."""
+        with self._counting:
+            if self.connections >= MAX_CONNECTIONS:
+                self.shutdown_request(request)
+                return
+            self.connections += 1
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer one connection, in its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._counting:
+                self.connections -= 1
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that leave: the terminal is the user's."""
 
     @property
     def address(self) -> str:
@@ -58,11 +86,32 @@ class LocalServer(ThreadingHTTPServer):
         return f"http://{_HOST}:{self.server_address[1]}{self.path}"
 
 
+class _BoundedReader(RawIOBase):
+    """What a client sends, for some seconds from now on, however often it sends something."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._end = monotonic() + _PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._end - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: LocalServer
-    timeout = _PATIENCE
     server_version = f"perfassert/{VERSION}"
     sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = BufferedReader(_BoundedReader(self.connection))
 
     def do_GET(self) -> None:
         if self._accepts(""):
@@ -103,7 +152,12 @@ class _Handler(BaseHTTPRequestHandler):
         port = self.server.server_address[1]
         hosts = [f"{host}:{port}" for host in (_HOST, "localhost")]
         origins = [None, *(f"http://{host}" for host in hosts)]
-        if self.headers.get("Host") not in hosts or self.headers.get("Origin") not in origins:
+        rivals = self._single("Sec-Fetch-Site") not in (None, "none", "same-origin")
+        if (
+            self._single("Host") not in hosts
+            or self._single("Origin") not in origins
+            or (rivals and self.command != "GET")  # a file may lead to the page
+        ):
             self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask, on this machine")
             return False
         asked, own = self.path.encode(), f"{self.server.path}{name}".encode()
@@ -112,10 +166,16 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return True
 
+    def _single(self, name: str) -> str | None:
+        """A header; None where it is missing, and no name of a host, page or number if it is there
+        several times."""
+        values: list[str] = self.headers.get_all(name, [])
+        return ", ".join(values) if values else None
+
     def _content(self) -> bytes | None:
         """The question; None where it has been refused."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
+        length = self._single("Content-Length") or ""
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "the length of the question is missing")
         elif len(length) > len(str(_LARGEST)) or int(length) > _LARGEST:
             reason = f"larger than {_LARGEST >> 20} MiB"
@@ -131,6 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps({"error": reason}).encode(), _JSON)
 
     def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
+        self.connection.settimeout(_PATIENCE)
         self.send_response(status)
         for name, value in {**_HEADERS, "Content-Type": kind}.items():
             self.send_header(name, value)
