@@ -21,8 +21,8 @@ __global__ void saxpy(int n, float a, const float* x, float* y) {
 LAUNCH = {"source": "k.cu", "device": "a100", "grid": 4096, "block": [256], "args": {"n": 1 << 20}}
 
 
-def converse(folder, *questions):
-    """The tools that the server lists, and the answer to each question: error, text."""
+def in_session(folder, use):
+    """What ``use`` makes of a session with a server that was started in the folder."""
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
@@ -33,11 +33,20 @@ def converse(folder, *questions):
     async def run():
         async with stdio_client(server) as streams, mcp.ClientSession(*streams) as session:
             await session.initialize()
-            tools = (await session.list_tools()).tools
-            answers = [await session.call_tool(*question) for question in questions]
-            return tools, [(_failed(answer), answer.content[0].text) for answer in answers]
+            return await use(session)
 
     return asyncio.run(asyncio.wait_for(run(), 120))
+
+
+def converse(folder, *questions):
+    """The tools that the server lists, and the answer to each question: error, text."""
+
+    async def use(session):
+        tools = (await session.list_tools()).tools
+        answers = [await session.call_tool(*question) for question in questions]
+        return tools, [(_failed(answer), answer.content[0].text) for answer in answers]
+
+    return in_session(folder, use)
 
 
 def _failed(answer):
@@ -78,3 +87,39 @@ def test_a_prediction(tmp_path, toolchain):
     prediction = json.loads(text)
     assert {"confidence", "speed_of_light", "headroom"} <= set(prediction)
     assert len(text) < 1500
+
+
+def test_odd_questions(tmp_path):
+    """Each has an answer without a word of the inside, and the next one is answered, too."""
+    (tmp_path / "secret.cu").symlink_to("/etc/passwd")
+    odd = [
+        ("predict", {**LAUNCH, "source": "x" * 1_000_000}),
+        ("predict", {**LAUNCH, "source": "secret.cu"}),
+        ("predict", {**LAUNCH, "block": 2**40}),
+        ("predict", {**LAUNCH, "args": {"n": {str(2**70): 1}}}),
+        ("confine", {}),
+        ("devices", {"name": "\x1b[31m\u202e", "colour": 5}),
+        ("rank", {"source": "k.cu", "device": "a100", "domain": [1] * 10_000}),
+    ]
+    questions = [question for one in odd for question in (one, ("devices", {}))]
+    _, answers = converse(tmp_path, *questions)
+    assert [failed for failed, _ in answers] == [True, False] * len(odd)
+    for _, text in answers:
+        assert "internal error" not in text
+        assert "root:" not in text
+
+
+def test_calls_at_once_and_one_that_is_given_up(tmp_path, toolchain):
+    (tmp_path / "k.cu").write_text(SAXPY)
+    grids = [1 << n for n in range(8, 20)] * 3
+
+    async def use(session):
+        given_up = asyncio.create_task(session.call_tool("advise", LAUNCH))
+        await asyncio.sleep(0.1)
+        given_up.cancel()
+        calls = (session.call_tool("predict", {**LAUNCH, "grid": grid}) for grid in grids)
+        return [json.loads(answer.content[0].text) for answer in await asyncio.gather(*calls)]
+
+    times = [answer["time"] for answer in in_session(tmp_path, use)]
+    assert times == sorted(times[:12]) * 3
+    assert len(set(times)) > 6

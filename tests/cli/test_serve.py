@@ -117,6 +117,19 @@ def test_what_is_wrong_is_said(asked, wrong):
     assert wrong in answer(asked)["error"]
 
 
+@pytest.mark.parametrize("tool", ["predict", "explain", "advise", "rank", "kernels", "diff"])
+@pytest.mark.parametrize("name", ["x" * 5000 + ".sass", "\ud800.sass", "k.cu/k.cu"])
+def test_names_that_no_file_has(tool, name):
+    arguments = {"kernels": {"source": name}, "diff": {"base": name, "head": name}}.get(
+        tool, {**launch(), "source": name}
+    )
+    if tool == "rank":
+        arguments = {k: v for k, v in arguments.items() if k not in ("grid", "block")}
+        arguments |= {"domain": 64, "blocks": [32, 64]}
+    line = json.dumps({"id": 1, "tool": tool, "arguments": arguments}).encode()
+    assert "internal" not in answer(line)["error"]
+
+
 OUTSIDE = "lies outside of"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.errors import KernelSourceError, LaunchError, PerfAssertError
+from perfassert.errors import KernelSourceError, LaunchError, PerfAssertError, in_short
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
@@ -433,8 +433,12 @@ def _device(name: str) -> str:
 
 def _inside(path: str) -> Path:
     """The path, relative to the working directory; links count as what they lead to."""
-    if "\0" in path:
-        raise PerfAssertError("a path with a NUL character")
+    try:
+        impossible = b"\0" in os.fsencode(path)
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell
+        impossible = True
+    if impossible:
+        raise PerfAssertError(f"{in_short(path)} is the name of no file")
     if reason := outside(Path(path)):
         raise PerfAssertError(reason)
     return Path(path)
