@@ -145,7 +145,11 @@ class Launch:
         return made
 
     def freeze(self, share: Share) -> Launch:
-        """Return the launch with what its buffers hold now; see :meth:`Buffer.freeze`."""
+        """Return the launch with what its buffers hold now; see :meth:`Buffer.freeze`.
+
+        Args:
+            share: see :data:`Share`; launches with equal contents can have one array in common.
+        """
         args = self.args
         frozen = (
             {name: _freeze_value(value, share) for name, value in args.items()}

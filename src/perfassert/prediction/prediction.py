@@ -250,7 +250,11 @@ class Prediction:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def asked_in(self, asked: Asked) -> Prediction:
-        """Return a prediction with these values that knows its question."""
+        """Return a prediction with these values that knows its question.
+
+        Args:
+            asked: the question, and the session that diagnoses it.
+        """
         made = object.__new__(Prediction)
         made.__dict__.update(self.__dict__, asked=asked)
         return made

@@ -83,7 +83,14 @@ class Session:
         device: Device,
         volumes: Mapping[str, Any] | None = None,
     ) -> Question:
-        """Make a question of what files and arrays hold now."""
+        """Make a question of what files and arrays hold now.
+
+        Args:
+            kernel: from any entry point.
+            launch: grid, block and arguments.
+            device: whose limits and rates decide.
+            volumes: measured volumes in place of predicted ones.
+        """
         analyses = self._recalled_analyses() if isinstance(kernel, CompiledKernel) else None
         given = _NO_VOLUMES
         if volumes is not None:
@@ -99,7 +106,11 @@ class Session:
         return self._analyses
 
     def answer(self, question: Question) -> Prediction:
-        """Return the prediction of a question, as an object that nobody else has."""
+        """Return the prediction of a question, as an object that nobody else has.
+
+        Args:
+            question: what :meth:`ask` has made.
+        """
 
         def make() -> Prediction:
             return judge(question, self.model(question))
@@ -110,11 +121,19 @@ class Session:
         return values.asked_in(Asked(question, self))
 
     def bound_launch(self, question: Question) -> BoundLaunch:
-        """Return the kernel bound to its launch, and what it moves."""
+        """Return the kernel bound to its launch, and what it moves.
+
+        Args:
+            question: what :meth:`ask` has made.
+        """
         return self.model(question).bound_launch
 
     def model(self, question: Question) -> Model:
-        """Return what is simulated for a question."""
+        """Return what is simulated for a question.
+
+        Args:
+            question: what :meth:`ask` has made.
+        """
 
         def make() -> Model:
             with without_collections():
@@ -124,7 +143,12 @@ class Session:
         return self._memo.recall("model", question.key, make, _model_bytes)
 
     def diagnose(self, question: Question, prediction: Prediction) -> Diagnosis:
-        """Return stalls and advice of a question's prediction."""
+        """Return stalls and advice of a question's prediction.
+
+        Args:
+            question: what :meth:`ask` has made.
+            prediction: its answer.
+        """
         if question.volumes:
             return _NO_DIAGNOSIS
         from perfassert.engines.advisor.optimizers import all_optimizers
