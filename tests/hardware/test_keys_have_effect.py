@@ -126,7 +126,8 @@ def differences(devices, key):
         for variant in variants(device, key):
             for case, old in zip(cases(), before, strict=True):
                 new = predicted(case, variant)
-                yield {part for part in old.keys() | new.keys() if old.get(part) != new.get(part)}
+                parts = (old.keys() | new.keys()) - {"question"}  # every key is a part of it
+                yield {part for part in parts if old.get(part) != new.get(part)}
 
 
 @pytest.mark.exhaustive(one_in=3)
