@@ -61,6 +61,7 @@ def test_a_domain_takes_the_place_of_the_grid(capsys):
     for launch in (("--domain", "1000"), ("--grid", "4")):
         assert main([*where, *launch, "--block", "256"]) == 0
         predictions.append(json.loads(capsys.readouterr().out))
+    assert predictions[0].pop("question") != predictions[1].pop("question")
     assert predictions[0] == predictions[1]
     assert main([*where, "--domain", "1000,6x", "--block", "32,4"]) == 2
     assert "--domain: '6x' is not an integer" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from perfassert.errors import (
 )
 from perfassert.frontends.toolchain import compilers, tools
 from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.inputs import FileStates, Inputs
 
 FIXTURES = Path(__file__).parent / "fixtures"
 A100, H100 = "A100-SXM4-40GB", "H100-SXM5-80GB"
@@ -119,7 +120,9 @@ class TestSources:
         path = tmp_path / "k.cu"
         path.write_text(TWO)
         files = {path.resolve(): path.read_bytes()}
-        whole = compilers.from_cuda(Source(path, "cuda"), files, "sm_80", tmp_path).cubin
+        inputs = Inputs(FileStates(), dict)
+        source = Source(path, "cuda")
+        whole = compilers.from_cuda(source, files, "sm_80", tmp_path, inputs).cubin
         broken = tmp_path / "broken.cubin"
         for content in (
             b"",

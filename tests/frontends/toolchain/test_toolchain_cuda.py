@@ -3,7 +3,7 @@
 import pytest
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
-from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain import inputs, tools
 from perfassert.frontends.toolchain.build import Source, build
 
 AXPY = """\
@@ -174,11 +174,19 @@ class TestCompiled:
         with pytest.raises(KernelSourceError, match="no folder"):
             compiled("k.cu", text, include_dirs=("ink",))
 
-    def test_an_include_by_macro_is_not_kept(self, compiled, runs):
+    @pytest.mark.parametrize("watched", [True, False])
+    def test_an_include_by_macro_is_kept_where_files_are_seen(
+        self, compiled, runs, monkeypatch, watched
+    ):
+        """The text does not say which file that is."""
+        if not watched:
+            monkeypatch.setattr(inputs, "can_watch", lambda: False)
+        elif not inputs.can_watch():
+            pytest.skip("this system does not report files")
         text = '#define H "vector_types.h"\n#if 0\n#include H\n#endif\n__global__ void k() {}\n'
         compiled("k.cu", text)
         compiled("k.cu", text)
-        assert runs == ["NVRTC", "nvdisasm", "NVRTC"]
+        assert runs == ["NVRTC", "nvdisasm"] + ["NVRTC"] * (not watched)
 
 
 HOST = """\

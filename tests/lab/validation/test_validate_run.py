@@ -136,7 +136,7 @@ def test_rows_that_fail_are_reported(faulty):
     found = validate(*prepared(faulty))
     reasons = dict(found.failures)
     assert list(reasons) == [2, 4, 5]
-    assert reasons[2].startswith("LaunchError: a block of 4096 threads")
+    assert reasons[2].startswith("LaunchError: the block has 4096 threads")
     assert reasons[4] == "SuiteError: 'threads': column 'threads' holds no integer here"
     assert reasons[5].startswith("UnknownDevice: unknown device 'b100'")
     assert found.metric("time").summary.n == 8
@@ -144,7 +144,7 @@ def test_rows_that_fail_are_reported(faulty):
     assert dict(found.metric("time").failures)[3] == "SuiteError: column 'time_us': is empty"
     text = str(report.text(found))
     assert "12 rows, 9 predicted, 3 failed" in text
-    assert "3 rows not predicted:\n  1 × LaunchError: a block of 4096" in text
+    assert "3 rows not predicted:\n  1 × LaunchError: the block has 4096" in text
     assert "1 rows without time:\n  1 × SuiteError: column 'time_us': is empty (line 3)" in text
     data = report.to_dict(found)
     assert [f["line"] for f in data["failures"]] == [2, 4, 5]
