@@ -11,6 +11,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src/perfassert"
 CACHES = {
+    "comparison/revisions.py _find_repository": "where git looks, by folder",
     "conformance.py reference_predictions": "no argument: predictions of fixed kernels",
     "engines/extension.py compiled_core": "an extension module, by the name of its engine",
     "engines/pipeline/compiled.py _body": "words of four programs of a unit, by their values",

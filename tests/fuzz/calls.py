@@ -26,6 +26,9 @@ import numpy as np
 
 import perfassert as pa
 
+with contextlib.suppress(ImportError):
+    import pystencils  # noqa: F401  (takes seconds, which no call shall be blamed for)
+
 PATIENCE = 5.0  # seconds of one call
 ALLOWED = (pa.PerfAssertError, pa.ExpectationFailed, TypeError)
 DEEP: list[Any] = []
@@ -315,10 +318,16 @@ def plain_data(c: Chooser) -> None:
     c.call(pa.InstructionGraph, (), (), ())
 
 
+def session(c: Chooser) -> None:
+    with c.call(pa.Session, 1 << 20) as made:
+        c.call(made.predict, kernel(), pa.Launch.cover((64, 64), (16, 4)), "a100", volumes=None)
+
+
 TARGETS = (
     quantity, array_field, buffer, tensor_map, latency, launch, cover, accesses, from_graph,
     building, simulate, device, variant, device_itself, predict, expect, read_back, rank,
     expect_ranking, whatif, advise, files, sources, code, generators, plain_data,
+    session,
 )  # fmt: skip
 
 

@@ -190,12 +190,12 @@ def test_errors_of_collection_name_file_line_and_key(project):
 
 
 def test_errors_of_a_case_name_its_place(project):
-    text = FILE.replace("block = 256", "block = 2048", 1)
+    text = FILE.replace("block = 256", "block = 256, shared_bytes = 500000", 1)
     (project.path / "copy.perf.toml").write_text(text, "utf-8")
     result = run(project, *A100, "-k", "fails")
     result.assert_outcomes(failed=1, deselected=7)
     place = f"{at(FILE, 'launch', 1)}: test[[]1].launch: "
-    result.stdout.fnmatch_lines([f"{place}*2048*", "FAILED *LaunchError*"])
+    result.stdout.fnmatch_lines([f"{place}*500000*", "FAILED *LaunchError*"])
 
 
 def test_only_failed_expectations_are_expected_to_fail(project):
@@ -241,7 +241,7 @@ def test_where_no_toolchain_is_installed(project, monkeypatch):
     def missing(*_):
         raise pa.ToolchainMissing("install perfassert[cuda]")
 
-    monkeypatch.setattr("perfassert.frontends.cuda.kernels.build", missing)
+    monkeypatch.setattr("perfassert.predictor.analyses.build", missing)
     run(project, *A100, "--perf-no-toolchain=skip").assert_outcomes(skipped=1)
     failed = run(project, *A100)
     failed.assert_outcomes(failed=1)

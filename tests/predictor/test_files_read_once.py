@@ -3,7 +3,7 @@
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda import kernels
+from perfassert.predictor import analyses
 
 pytest.importorskip("nvidia.cu13")
 
@@ -17,8 +17,8 @@ extern "C" __global__ void copy(const float* a, float* b) {{
 def test_a_prediction_asks_for_the_code_once(tmp_path, monkeypatch):
     (file := tmp_path / "copy.cu").write_text(CODE.format(stride=1))
     kernel = pa.from_cuda(file)
-    asked, build = [], kernels.build
-    monkeypatch.setattr(kernels, "build", lambda *given: asked.append(given) or build(*given))
+    asked, build = [], analyses.build
+    monkeypatch.setattr(analyses, "build", lambda *given: asked.append(given) or build(*given))
     before = pa.predict(kernel, pa.Launch(64, 256), "a100")
     assert len(asked) == 1
     file.write_text(CODE.format(stride=8))
