@@ -96,14 +96,14 @@ def work(asked: Asked) -> dict[str, object]:
     """What a launch computes: arguments, and what the file says about the kernel."""
     args = asked.launch.args
     given = args if isinstance(args, Mapping) else dict(enumerate(args or ()))
-    found: dict[str, object] = {str(name): value for name, value in given.items()}
-    found["updates_per_thread"] = asked.kernel.updates_per_thread
-    found["device"] = asked.device
+    named: dict[str, object] = {str(name): value for name, value in given.items()}
+    named["updates_per_thread"] = asked.kernel.updates_per_thread
+    named["device"] = asked.device
     if (hints := _hints(asked)) is not None:
-        found |= {f"constant {name}": value for name, value in hints.constants.items()}
-        found["trip_counts"] = _by_place(hints.trip_counts)
-        found["assume"] = _by_place(hints.assume)
-    return found
+        named |= {f"constant {name}": value for name, value in hints.constants.items()}
+        named["trip_counts"] = _by_place(hints.trip_counts)
+        named["assume"] = _by_place(hints.assume)
+    return named
 
 
 def manner(asked: Asked) -> dict[str, object]:
@@ -218,19 +218,19 @@ class LaunchLocator:
         """
         entries = (pair.base, pair.head)
         leader, follower = entries[self.lead], entries[1 - self.lead]
-        found: list[Located | None] = [None, None]
+        places: list[Located | None] = [None, None]
         if leader is None or follower is None:
             for number, one in enumerate(entries):
-                found[number] = None if one is None else self._find(one, number)
-            return found[0], found[1]
+                places[number] = None if one is None else self._find(one, number)
+            return places[0], places[1]
         if self.lead == 0:
             self._check_source(leader, follower)
         first, second = self._find(leader, self.lead), self._find(follower, 1 - self.lead)
         if first.kernel is not None:
             second = self._follow(first.kernel, second)
-        found[self.lead] = first
-        found[1 - self.lead] = replace(second, asked=_with_places(leader, follower))
-        return found[0], found[1]
+        places[self.lead] = first
+        places[1 - self.lead] = replace(second, asked=_with_places(leader, follower))
+        return places[0], places[1]
 
     def _find(self, one: Asked, number: int) -> Located:
         try:
@@ -282,8 +282,8 @@ class LaunchLocator:
             named.info.mangled == partner.info.mangled and same_file
         ):
             raise RecordError(
-                f"{follower.place}: the launch {follower.label!r} is of {_shown(named)} in "
-                f"{self.sides[1 - self.lead].name}, and {_shown(partner)} is what is compared; "
+                f"{follower.place}: the launch {follower.label!r} is of {_describe(named)} in "
+                f"{self.sides[1 - self.lead].name}, and {_describe(partner)} is what is compared; "
                 f"name {partner.info.name}, or give the launch of the other a label of its own"
             )
 
@@ -318,7 +318,7 @@ def _is_in(placed: Placed, one: Asked) -> bool:
     return same or placed.file == one.source
 
 
-def _shown(placed: Placed) -> str:
+def _describe(placed: Placed) -> str:
     return f"{placed.info.name} in {placed.file or placed.path.name}"
 
 

@@ -46,12 +46,12 @@ class RecalledAnalyses(Analyses):
             "digest", known, lambda: super(RecalledAnalyses, self).digest(code), len
         )
 
-    def lowered(self, binary: Binary) -> Lowered:
+    def lower(self, binary: Binary) -> Lowered:
         """See :class:`~perfassert.frontends.cuda.kernels.Analyses`."""
         return self._memo.recall(
             "lower",
             binary.digest,
-            lambda: super(RecalledAnalyses, self).lowered(binary),
+            lambda: super(RecalledAnalyses, self).lower(binary),
             lambda lowered: _INSTRUCTION_BYTES * len(lowered[1].instructions),
         )
 

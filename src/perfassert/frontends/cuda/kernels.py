@@ -368,13 +368,13 @@ class Analyses:
         """Digest of code, without the folders of its files."""
         return content_digest(code)
 
-    def lowered(self, binary: Binary) -> Lowered:
+    def lower(self, binary: Binary) -> Lowered:
         """Instructions of the listing, and the operations that they stand for."""
         return lower(binary)
 
     def program(self, binary: Binary, rare: Rare, executed: Rare) -> Program:
         """See :func:`~perfassert.frontends.analysis.describe.describe`."""
-        return describe(binary, rare, executed, self.lowered(binary))
+        return describe(binary, rare, executed, self.lower(binary))
 
 
 DIRECT = Analyses()
@@ -412,7 +412,7 @@ class CompiledCode:
         if constants:
             binary = with_layouts(binary, source, arch)
             if not self.hints.recorded:
-                check_constants(binary, constants, analyses.lowered(binary)[1])
+                check_constants(binary, constants, analyses.lower(binary)[1])
         binary = self.hints.rename_parameters(with_constants(binary, constants))
         return BuiltCode(binary, self.hints, analyses, source.toolchain)
 
@@ -472,7 +472,7 @@ class BuiltCode:
 
     def executable(self) -> MachineCode:
         """What ``engines/execution`` runs."""
-        return self.analyses.lowered(self.built)[1]
+        return self.analyses.lower(self.built)[1]
 
     def digest(self) -> str:
         """Digest of the code's content, without the folders of its files."""

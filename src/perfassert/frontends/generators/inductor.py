@@ -265,7 +265,9 @@ class _Described:
                 types=_types(_by_name(names, meta.get("signature", {}))),
                 constants=_constants(_by_name(names, meta.get("constants", {}))),
                 attributes=_attributes(meta),
-                configs=[_checked(c) for c in configurations(heuristic, given) if fits(c, names)],
+                configs=[
+                    _check_config(c) for c in configurations(heuristic, given) if fits(c, names)
+                ],
                 grid_type=str(more.get("grid_type", "Grid1D")),
                 grid=_grid(names, more.get("extra_launcher_args", ())),
                 device=_device(meta),
@@ -415,14 +417,14 @@ def _calls(
         value, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Name) and isinstance(value, (ast.BinOp, ast.UnaryOp)):
             with suppress(KernelSourceError):  # what no launch uses need not be a size
-                computed[target.id] = _computed(whole, PutIn(computed).visit(value), sizes)
+                computed[target.id] = _compute(whole, PutIn(computed).visit(value), sizes)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             name = ast.unparse(value.func.value)
             if value.func.attr == "run" and name in texts:
                 yield name, PutIn(computed).visit(value)
 
 
-def _computed(whole: TritonText, node: ast.expr, sizes: Mapping[str, int]) -> ast.expr:
+def _compute(whole: TritonText, node: ast.expr, sizes: Mapping[str, int]) -> ast.expr:
     """The number, or what it needs; an expression of expressions could become huge."""
     try:
         return ast.Constant(whole.integer(node, sizes))
@@ -446,12 +448,12 @@ def _best_config(path: Path, text: str, line: int) -> Config | None:
 def _config(path: Path) -> Config:
     try:
         read = json.loads(read_text(path))
-        return _checked({k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN})
+        return _check_config({k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN})
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path}: is no configuration: {error}") from None
 
 
-def _checked(config: Mapping[str, Any]) -> Config:
+def _check_config(config: Mapping[str, Any]) -> Config:
     if not all(type(value) is int and value > 0 for value in config.values()):
         raise ValueError(f"{dict(config)} are not integers above 0")
     return dict(config)

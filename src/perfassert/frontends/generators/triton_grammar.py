@@ -137,7 +137,7 @@ class _Program:
     def __post_init__(self) -> None:
         for name in self.constants:
             if self.language.is_reserved(name) or name in self.functions:
-                self.refuse(next(iter(self.functions.values())), _taken(name))
+                self.refuse(next(iter(self.functions.values())), _conflict(name))
 
     @property
     def reached(self) -> set[str]:
@@ -172,7 +172,7 @@ class _FunctionCheck(ast.NodeVisitor):
         """Check signature and body."""
         names = self._signature()
         if self.program.language.is_reserved(self.function.name):
-            self._refuse(self.function, _taken(self.function.name))
+            self._refuse(self.function, _conflict(self.function.name))
         parameters = dict(zip(names, map(_Value, bounds), strict=True))
         if self._block(self.function.body, parameters) is not None:
             self.returned.append(_NONE)
@@ -248,7 +248,7 @@ class _FunctionCheck(ast.NodeVisitor):
         before = self._before(node)
         scopes = [self._block(body, dict(before)) for body in (node.body, node.orelse)]
         after = [scope for scope in scopes if scope is not None]
-        self.scope = _merged(after) if after else None
+        self.scope = _merge_scopes(after) if after else None
 
     def visit_For(self, node: ast.For) -> None:
         self._check_no_else(node.orelse)
@@ -316,7 +316,7 @@ class _FunctionCheck(ast.NodeVisitor):
         program = self.program
         taken = name in program.functions or name in program.constants
         if taken or program.language.is_reserved(name):
-            self._refuse(node, _taken(name))
+            self._refuse(node, _conflict(name))
 
     # expressions
 
@@ -355,7 +355,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(_product(map(self._value, nodes)), several=True)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> _Value:
-        return _Value(self._limited(node, [self._value(node.operand), _Value(1)]))
+        return _Value(self._limit(node, [self._value(node.operand), _Value(1)]))
 
     def visit_BinOp(self, node: ast.BinOp) -> _Value:
         return self._operation(node, node.op, self._value(node.left), node.right)
@@ -371,10 +371,10 @@ class _FunctionCheck(ast.NodeVisitor):
             if not isinstance(literal, int) or not 0 <= literal <= _LARGEST_SHIFT:
                 self._refuse(right, f"a constant shift is a number from 0 to {_LARGEST_SHIFT}")
             second = _Value(1 << literal)
-        return _Value(self._limited(node, [left, second]))
+        return _Value(self._limit(node, [left, second]))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> _Value:
-        return _Value(self._limited(node, map(self._value, node.values)))
+        return _Value(self._limit(node, map(self._value, node.values)))
 
     def visit_Compare(self, node: ast.Compare) -> _Value:
         for operator in node.ops:
@@ -399,7 +399,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(base.bound)
 
     def visit_Attribute(self, node: ast.Attribute) -> _Value:
-        if (dotted := self.program.language.dotted(node)) is not None:
+        if (dotted := self.program.language.dotted_name(node)) is not None:
             if dotted not in VALUES:
                 self._refuse_member(node)
             return _Value(1)
@@ -411,7 +411,7 @@ class _FunctionCheck(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> _Value:
         function = node.func
         if isinstance(function, ast.Attribute):
-            if (dotted := self.program.language.dotted(function)) is not None:
+            if (dotted := self.program.language.dotted_name(function)) is not None:
                 return self._call_language(node, function, dotted)
             return self._call_method(node, function)
         if not isinstance(function, ast.Name):
@@ -422,7 +422,7 @@ class _FunctionCheck(ast.NodeVisitor):
         if function.id not in BUILTINS:
             self._refuse(function, f"it names {function.id!r}, which is none of its own")
         values = self._arguments(node, function.id)
-        return _Value(_EXTENT if function.id == "len" else self._limited(node, values))
+        return _Value(_EXTENT if function.id == "len" else self._limit(node, values))
 
     def _call_method(self, node: ast.Call, function: ast.Attribute) -> _Value:
         """A method makes a tensor, or answers a question about a type."""
@@ -461,7 +461,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._check_count(node, language.most_arguments(name))
         values = self._arguments(node, name)
         of_tuple = name in COMBINING and any(value.several for value in values[:1])
-        return _Value(self._limited(node, values), of_tuple or name in TUPLES)
+        return _Value(self._limit(node, values), of_tuple or name in TUPLES)
 
     def _check_count(self, node: ast.Call, most: int) -> None:
         if len(node.args) > most:
@@ -502,12 +502,12 @@ class _FunctionCheck(ast.NodeVisitor):
             parameters = program.functions[node.id].args.args
             self._enter(node.id, (0,) * len(parameters))
             return _Value()
-        dotted = program.language.dotted(node) if isinstance(node, ast.Attribute) else None
+        dotted = program.language.dotted_name(node) if isinstance(node, ast.Attribute) else None
         if not program.language.is_function(dotted or ""):
             self._refuse(node, f"{_short(node)} is no function of the text or the language")
         return _Value()
 
-    def _limited(self, node: ast.AST, values: Iterable[_Value]) -> int:
+    def _limit(self, node: ast.AST, values: Iterable[_Value]) -> int:
         """Bound of what is computed of values: no operator gives more than twice their product."""
         bound = 2 * _product(values)
         if bound >= _LARGEST_COMPUTED:
@@ -538,7 +538,7 @@ def _product(values: Iterable[_Value]) -> int:
     return product
 
 
-def _merged(scopes: Sequence[Scope]) -> Scope:
+def _merge_scopes(scopes: Sequence[Scope]) -> Scope:
     """Names that all scopes have, with the largest of their bounds."""
     names = set(scopes[0]).intersection(*scopes)
     return {name: _either(scope[name] for scope in scopes) for name in names}
@@ -568,7 +568,7 @@ def _is_text(node: ast.expr, allowed: frozenset[str] | None = None) -> bool:
     return node.value.isprintable() if allowed is None else node.value in allowed
 
 
-def _taken(name: str) -> str:
+def _conflict(name: str) -> str:
     return f"the name {name!r} has a meaning already, in Python, in Triton or in the file"
 
 

@@ -120,7 +120,7 @@ class Language:
         """Return True for a reserved name, and for all that Python may give a meaning."""
         return name in self.reserved or name.startswith("__")
 
-    def dotted(self, node: ast.Attribute) -> str | None:
+    def dotted_name(self, node: ast.Attribute) -> str | None:
         """``"tl.load"`` for a member of a module; None for an attribute of a value."""
         base = node.value
         while isinstance(base, ast.Attribute):

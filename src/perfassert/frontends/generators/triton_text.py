@@ -81,7 +81,7 @@ class TritonText:
         reached = check_functions(
             self.functions, name, constants=own, given=constants, refuse=self.refuse
         )
-        checked = [_undecorated(self.functions[function]) for function in reached]
+        checked = [_strip_decorators(self.functions[function]) for function in reached]
         space = {key: triton.language.constexpr(value) for key, value in own.items()}
         space |= {**Language().modules, "__name__": "generated", "__builtins__": {}}
         self._define(checked, space)
@@ -211,7 +211,7 @@ def _is_jit(decorator: ast.expr) -> bool:
     return _unparse(decorator) == "triton.jit"
 
 
-def _undecorated(function: ast.FunctionDef) -> ast.FunctionDef:
+def _strip_decorators(function: ast.FunctionDef) -> ast.FunctionDef:
     """What decorates a function is PyTorch's, or ``triton.jit``."""
     made = copy(function)
     made.decorator_list = []
