@@ -130,17 +130,22 @@ def to_real(
 
 def _as_integer(value: Any) -> int | None:
     try:
-        return None if isinstance(value, bool) else index(value)
+        return None if isinstance(value, bool) or _kind(value) == "b" else index(value)
     except TypeError:
         return None
+
+
+def _kind(value: Any) -> str:
+    """Kind of number that NumPy and its like give an array or a scalar: ``b`` for booleans, which
+    are integers before NumPy 2.3, and an empty text for values without such a type."""
+    return str(getattr(getattr(value, "dtype", None), "kind", ""))
 
 
 def _as_float(value: Any) -> float | None:
     """What says that it is a number; no text, no array of several, no boolean of a library."""
     if isinstance(value, bool) or not hasattr(value, "__float__") or _axes(value):
         return None
-    kind = getattr(getattr(value, "dtype", None), "kind", "f")
-    if str(kind) not in "fiu":
+    if _kind(value) not in ("", "f", "i", "u"):
         return None
     try:
         return float(value)
