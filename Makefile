@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-exhaustive fuzz browser sanitize matrix interpreters lint docs figures changelog bench counts accuracy accuracy-check clean
+.PHONY: demo test test-exhaustive fuzz browser sanitize matrix interpreters lowest lint docs figures changelog bench counts accuracy accuracy-check clean
 
 # A prediction, a gate that stops a change, an expectation that fails, a few examples; `make test` has all.
 DEMO_LAUNCH = --device a100 --grid 128,128 --block 32,8 --arg rows=4096 --arg columns=4096
@@ -75,6 +75,13 @@ matrix: $(VENV)/ready
 interpreters: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group environments
 	$(BIN)/python tests/packaging/interpreters.py $(VENV)/interpreters
+
+# Tests on the oldest Python with the oldest version of each dependency that pyproject.toml names.
+LOWEST = $(addprefix tests/,engines expect hardware kernel perf_toml predictor pytest_plugin)
+
+lowest: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group environments
+	$(BIN)/python tests/packaging/interpreters.py $(VENV)/lowest --lowest -n auto --dist loadfile $(LOWEST)
 
 # ruff sees syntax that the oldest Python lacks; standard_library.py sees names.
 lint: $(VENV)/ready-lint

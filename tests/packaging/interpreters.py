@@ -5,6 +5,9 @@
 dependencies that ``pyproject.toml`` declares. An environment that an earlier run has left is taken
 again. Exit code 1 where a test fails, or where the machine lacks a version that
 ``PERFASSERT_REQUIRE_INTERPRETERS`` names ("3.10 3.13").
+
+``python tests/packaging/interpreters.py FOLDER --lowest TEST ...``, which ``make lowest`` calls,
+runs tests on the oldest Python, with the oldest versions of all dependencies that are allowed.
 """
 
 from __future__ import annotations
@@ -119,7 +122,20 @@ def check_all(folder: Path, required: Sequence[str]) -> int:
     return bad
 
 
+def check_lowest(folder: Path, tests: Sequence[str]) -> int:
+    """Exit code of the tests with the oldest versions of all."""
+    oldest = promised()[0]
+    at = find(oldest)
+    if at is None:
+        sys.exit(f"Python {oldest} is neither on PATH nor among pyenv's")
+    own = prepare(at[0], folder, "--resolution", "lowest-direct", "--group", "suite")
+    print(f"Python {at[1]}:", run([*UV, "pip", "freeze", "--python", own]).replace("\n", " "))
+    return subprocess.run([own, "-m", "pytest", "-q", *tests], cwd=ROOT, check=False).returncode
+
+
 if __name__ == "__main__":
     home = Path(sys.argv[1]).absolute()
+    if sys.argv[2:3] == ["--lowest"]:
+        sys.exit(check_lowest(home, sys.argv[3:]))
     names = os.environ.get("PERFASSERT_REQUIRE_INTERPRETERS", "").split()
     sys.exit(bool(check_all(home, names)))
