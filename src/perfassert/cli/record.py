@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _STDERR = 2  # where the program's output goes that must not mix with JSON
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SHOWN = 20
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)I?B?")
 
 
@@ -182,8 +183,7 @@ def _text(summary: dict[str, Any], recording: Recording) -> str:
     ]
     if summary["executed"]:
         lines.append("{executed} of them executed".format(**summary))
-    for name, why in summary["not_executed"].items():
-        lines.append(f"not executed: {name}: {why}")
+    lines += _first([f"not executed: {n}: {why}" for n, why in summary["not_executed"].items()])
     if summary["stopped"]:
         lines.append("the program was ended: --max-launches")
     elif summary["timed_out"]:
@@ -193,17 +193,27 @@ def _text(summary: dict[str, Any], recording: Recording) -> str:
             "the program ended with status {status}: its kernels did not run, so it may have "
             "missed their results".format(**summary)
         )
-    for call, count in summary["refused"].items():
-        lines.append(f"failed: {call} ({count} times)")
-    for name, why in summary["unreadable"].items():
-        lines.append(f"not recorded: {name}: {why}")
-    for kernel, name in summary["arguments_unknown"]:
-        lines.append(f"{kernel}: {name} points to no memory that was allocated; left out")
+    lines += _first(
+        [f"failed: {call} ({count} times)" for call, count in summary["refused"].items()]
+    )
+    lines += _first([f"not recorded: {n}: {why}" for n, why in summary["unreadable"].items()])
+    lines += _first(
+        [
+            f"{kernel}: {name} points to no memory that was allocated; left out"
+            for kernel, name in summary["arguments_unknown"]
+        ]
+    )
     if summary["device_attributes_unknown"]:
-        shown = ", ".join(map(str, summary["device_attributes_unknown"]))
+        shown = ", ".join(_first([*map(str, summary["device_attributes_unknown"])]))
         lines.append(f"device attributes that no device file says, given as 0: {shown}")
     if summary["contents_left_out"]:
         lines.append(
             "contents of {contents_left_out} buffers are beyond --contents-limit".format(**summary)
         )
     return "\n".join(lines)
+
+
+def _first(items: Sequence[str]) -> list[str]:
+    """As many as can be read, and how many more there are."""
+    left = len(items) - _SHOWN
+    return [*items[:_SHOWN], *([f"… and {left} more (--json has all)"] if left > 0 else [])]

@@ -65,6 +65,8 @@ def check_block(device: Device, block: Sequence[int], shared_bytes: int) -> None
 def _check_limits(
     device: Device, threads_per_block: int, registers: int, shared_bytes: int
 ) -> None:
+    if threads_per_block < 1:
+        raise LaunchError(f"a block of {threads_per_block} threads has none to run")
     if threads_per_block > device.max_threads_per_block:
         raise LaunchError(
             f"a block of {threads_per_block} threads is larger than the "

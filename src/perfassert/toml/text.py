@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from perfassert.errors import printable
+
 _BARE = re.compile("[A-Za-z0-9_-]+")
 """Keys that need no quotes: https://toml.io/en/v1.0.0#keys"""
 
@@ -34,6 +36,15 @@ def format_table(items: Iterable[tuple[str, str]]) -> str:
 def format_key(name: str) -> str:
     """A key, quoted where it has to be."""
     return name if _BARE.fullmatch(name) else format_string(name)
+
+
+def format_comment(text: str) -> str:
+    """A comment of one line, whatever the text holds.
+
+    >>> format_comment("axpy\\n[kernels.evil]")
+    '# axpy\\\\n[kernels.evil]'
+    """
+    return f"# {printable(text, lines=False)}"
 
 
 def format_string(value: str) -> str:

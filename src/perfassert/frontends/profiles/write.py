@@ -11,7 +11,7 @@ from perfassert.frontends.profiles.launch import LaunchProfile, ProfiledLaunches
 from perfassert.frontends.recording.write import SCHEMA
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.quantity import Quantity
-from perfassert.toml.text import format_key, format_string
+from perfassert.toml.text import format_comment, format_key, format_string
 from perfassert.version import VERSION
 
 
@@ -68,7 +68,7 @@ def _head_text(count: int, device: str) -> str:
 
 def _kernel_text(code: CodeLocation, label: str) -> str:
     lines = [
-        f"# {demangle(code.mangled)}",
+        format_comment(demangle(code.mangled)),
         f"[kernels.{format_key(label)}]",
         f"{code.kind} = {format_string(code.path)}",
         f"name = {format_string(code.mangled)}",
@@ -97,4 +97,4 @@ def _launch_text(launch: ProfiledLaunches, code: CodeLocation, label: str) -> It
         yield "# [launch.args]"
         for name, kind in code.parameters.items():
             value = "0" if kind else "{ shape = 0 }"
-            yield f"# {format_key(name)} = {value} # {kind or 'a pointer'}"
+            yield format_comment(f"{format_key(name)} = {value} # {kind or 'a pointer'}")

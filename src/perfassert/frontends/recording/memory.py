@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 Span = tuple[int, int]
 
@@ -32,11 +33,13 @@ class Allocation:
         return self.known or bool(self.written)
 
     def write(self, start: int, stop: int) -> None:
-        kept = [s for s in self.written if s[1] < start or s[0] > stop]
-        joined = [s for s in self.written if not (s[1] < start or s[0] > stop)]
-        insort(kept, (min([start, *(s[0] for s in joined)]), max([stop, *(s[1] for s in joined)])))
-        self.written = kept
-        if kept == [(0, self.size)]:
+        spans = self.written
+        first = bisect_left(spans, start, key=itemgetter(1))
+        last = bisect_right(spans, stop, key=itemgetter(0))
+        if first < last:  # those that it touches become one
+            start, stop = min(start, spans[first][0]), max(stop, spans[last - 1][1])
+        spans[first:last] = [(start, stop)]
+        if spans == [(0, self.size)]:
             self.stale = False
 
     def forget_all(self) -> None:
@@ -61,7 +64,7 @@ class DeviceMemory:
 
     def drop(self, address: int) -> None:
         if self._held.pop(address, None) is not None:
-            self._starts.remove(address)
+            del self._starts[bisect_left(self._starts, address)]
 
     def around(self, address: int) -> Allocation | None:
         """The allocation that an address points into, or just behind."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from threading import Lock
 
-from perfassert.errors import PerfAssertError
+from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, RecordedArguments
 from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
 from perfassert.frontends.recording.contents import Contents
@@ -20,8 +20,11 @@ from perfassert.frontends.recording.execution import (
 )
 from perfassert.frontends.recording.memory import DeviceMemory
 from perfassert.frontends.recording.series import LaunchSeries
-from perfassert.frontends.recording.wire import Connection, Fields, LaunchEvent, Message
+from perfassert.frontends.recording.wire import Connection, Fields, Garbled, LaunchEvent, Message
 from perfassert.hardware.model import Device
+from perfassert.kernel.launch import Launch
+
+_BANK_BYTES = 1 << 16  # of constant memory, in which every symbol lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +144,15 @@ class Recorder:
         """Until the process ends, which raises :class:`~.wire.Closed`."""
         while True:
             kind, content = self._connection.receive()
+            if kind not in self._takes:
+                raise Garbled(f"a message of kind {kind}")
             with self._turn:
                 self._takes[kind](content)
+
+    def _module(self, number: int) -> Module:
+        if number not in self._modules:
+            raise Garbled(f"the number {number} of a module")
+        return self._modules[number]
 
     def _on_hello(self, content: bytes) -> None:
         self._findings.processes += 1
@@ -156,7 +166,7 @@ class Recorder:
 
     def _on_function(self, content: bytes) -> None:
         fields = Fields(content)
-        module, name = self._modules[fields.number()], fields.text()
+        module, name = self._module(fields.number()), fields.text()
         try:
             answer = module.kernel(name).facts()
         except PerfAssertError as error:
@@ -167,7 +177,7 @@ class Recorder:
     def _on_occupancy(self, content: bytes) -> None:
         fields = Fields(content)
         module, threads, shared = (fields.number(form) for form in "IiI")
-        blocks = self._modules[module].resident_blocks(fields.text(), threads, shared)
+        blocks = self._module(module).resident_blocks(fields.text(), threads, shared)
         self._connection.answer(blocks.to_bytes(4, "little"))
 
     # Memory
@@ -189,6 +199,8 @@ class Recorder:
         module, offset, name = fields.number(), fields.number("Q"), fields.text()
         constant = self._constants.setdefault((module, name), bytearray())
         value = fields.rest()
+        if offset + len(value) > _BANK_BYTES:
+            raise Garbled(f"{len(value)} bytes at {offset} of the constant {name!r}")
         constant.extend(b"\0" * (offset + len(value) - len(constant)))
         constant[offset : offset + len(value)] = value
 
@@ -196,7 +208,7 @@ class Recorder:
         fields = Fields(content)
         fields.number("Q")
         module, name = fields.number(), fields.text()
-        self._connection.answer(self._modules[module].variable(name))
+        self._connection.answer(self._module(module).variable(name))
 
     def _on_refusal(self, content: bytes) -> None:
         call = Fields(content).text()
@@ -206,8 +218,12 @@ class Recorder:
 
     def _on_launch(self, content: bytes) -> None:
         event = LaunchEvent.read(content)
-        module = self._modules[event.module]
+        module = self._module(event.module)
         code = module.kernel(event.kernel)
+        try:
+            Launch(event.grid, event.block, cluster=event.cluster)
+        except LaunchError as error:
+            raise Garbled(f"a launch of {event.kernel!r} that is impossible: {error}") from None
         arguments = RecordedArguments(code, event.arguments, self._memory)
         self._findings.unknown |= {(event.kernel, name) for name in arguments.unknown}
         launched = _Launched(event, module, code, arguments, self._constants_now(event.module))
@@ -257,6 +273,8 @@ class Recorder:
                 launched.event, launched.module, launched.code, launched.arguments,
                 launched.constants, self._connection,
             )  # fmt: skip
+        except Garbled:
+            raise
         except PerfAssertError as error:
             if self._settings.executor is not None:
                 self._settings.executor.failed.setdefault(launched.code.mangled, str(error))

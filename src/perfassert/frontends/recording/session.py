@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
@@ -31,6 +32,7 @@ _NEEDED = re.compile(rb"libcudart\.so\.(\d+)")
 _CODE = b".nv_fatbin"
 _SYMBOLS = 2  # SHT_SYMTAB
 _GRACE = 5.0  # seconds to end in, before a program is killed
+_MOST_PROCESSES = 256  # that are recorded at a time, each by a thread and over a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,9 @@ class _Session:
             finally:
                 door.shutdown(socket.SHUT_RDWR)
                 usher.join()
+                end = monotonic() + _GRACE
                 for thread in threads:
-                    thread.join(_GRACE)
+                    thread.join(max(0.0, end - monotonic()))
 
     def _admit(self, door: socket.socket, threads: list[threading.Thread]) -> None:
         while True:
@@ -165,6 +168,12 @@ class _Session:
                 channel, _ = door.accept()
             except OSError:
                 return
+            threads[:] = [thread for thread in threads if thread.is_alive()]
+            if len(threads) >= _MOST_PROCESSES:
+                why = f"more than {_MOST_PROCESSES} processes use CUDA at a time; start fewer"
+                self._errors += [] if self._errors else [RecordError(why)]
+                channel.close()
+                continue
             threads.append(threading.Thread(target=self._answer, args=(channel,), daemon=True))
             threads[-1].start()
 

@@ -11,6 +11,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from perfassert.errors import RecordError
+
 _HEAD = struct.Struct("<IIQ")
 _LAUNCH = struct.Struct("<I9II8s")
 
@@ -34,10 +36,23 @@ class Message(IntEnum):
 
 
 _DONE, _READ, _WRITE = 0, 1, 2
+_LARGEST = 1 << 33
+"""Bytes of a message: more than the code of any program."""
+_PART = 1 << 20
 
 
 class Closed(Exception):
     """The program has ended."""
+
+
+class Garbled(RecordError):
+    """A message that the recording runtime does not send."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the recorder was sent {what}, which the recording runtime does not send; does the "
+            "program write to files that it has not opened?"
+        )
 
 
 class Fields:
@@ -49,14 +64,18 @@ class Fields:
 
     def number(self, form: str = "I") -> int:
         """Of a format of ``struct``."""
-        (value,) = struct.unpack_from(f"<{form}", self._content, self._at)
-        self._at += struct.calcsize(f"<{form}")
+        (value,) = struct.unpack(f"<{form}", self._next(struct.calcsize(f"<{form}")))
         return int(value)
 
     def text(self) -> str:
-        size = self.number()
+        return self._next(self.number()).decode(errors="replace")
+
+    def _next(self, size: int) -> bytes:
+        part = self._content[self._at : self._at + size]
+        if len(part) < size:
+            raise Garbled("a message that ends too early")
         self._at += size
-        return self._content[self._at - size : self._at].decode(errors="replace")
+        return part
 
     def rest(self) -> bytes:
         return self._content[self._at :]
@@ -76,6 +95,8 @@ class LaunchEvent:
 
     @classmethod
     def read(cls, content: bytes) -> LaunchEvent:
+        if len(content) < _LAUNCH.size:
+            raise Garbled("a launch that ends too early")
         module, *extents, shared, _ = _LAUNCH.unpack_from(content)
         rest = Fields(content[_LAUNCH.size :])
         kernel = rest.text()
@@ -92,6 +113,8 @@ class Connection:
     def receive(self) -> tuple[int, bytes]:
         """Kind and content; :class:`Closed` where there will be no more."""
         kind, _, size = _HEAD.unpack(self._exactly(_HEAD.size))
+        if size > _LARGEST:
+            raise Garbled(f"a message of {size} bytes")
         return kind, self._exactly(size)
 
     def answer(self, content: bytes, kind: int = _DONE) -> None:
@@ -106,6 +129,8 @@ class Connection:
         """What lies there; the array cannot be written to."""
         self.answer(struct.pack("<QQ", address, size), _READ)
         _, _, sent = _HEAD.unpack(self._exactly(_HEAD.size))
+        if sent != size:
+            raise Garbled(f"{sent} bytes of memory instead of {size}")
         content = np.empty(sent, np.uint8)
         self._fill(content.data)
         content.flags.writeable = False
@@ -118,8 +143,12 @@ class Connection:
         self.answer(b"", _DONE)
 
     def _exactly(self, size: int) -> bytes:
-        content = bytearray(size)
-        self._fill(memoryview(content))
+        """As many bytes; memory is taken as they come, since a size may be a lie."""
+        content = bytearray()
+        while (left := size - len(content)) > 0:
+            part = memoryview(bytearray(min(left, _PART)))
+            self._fill(part)
+            content += part
         return bytes(content)
 
     def _fill(self, view: memoryview) -> None:

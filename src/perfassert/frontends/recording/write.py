@@ -13,7 +13,13 @@ from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, ite
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.toml.text import format_key, format_string, format_table, format_value
+from perfassert.toml.text import (
+    format_comment,
+    format_key,
+    format_string,
+    format_table,
+    format_value,
+)
 from perfassert.version import VERSION
 
 SCHEMA = 1
@@ -106,7 +112,7 @@ def _kernel_text(recorded: Recorded, label: str, stem: str) -> str:
     kind = "ptx" if recorded.module.suffix == ".ptx" else "cubin"
     names = ", ".join(format_string(p.name) for p in recorded.code.parameters)
     lines = [
-        f"# {demangle(recorded.code.mangled)}",
+        format_comment(demangle(recorded.code.mangled)),
         f"[kernels.{format_key(label)}]",
         f"{kind} = {format_string(code_name(stem, recorded))}",
         f"name = {format_string(recorded.code.mangled)}",
