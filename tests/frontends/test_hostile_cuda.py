@@ -14,9 +14,9 @@ from perfassert.errors import (
     LaunchError,
     PerfAssertError,
 )
-from perfassert.frontends.toolchain import compilers, tools
+from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.inputs import FileStates, Inputs
+from perfassert.frontends.toolchain.build import compiled_module
 
 FIXTURES = Path(__file__).parent / "fixtures"
 A100, H100 = "A100-SXM4-40GB", "H100-SXM5-80GB"
@@ -119,10 +119,7 @@ class TestSources:
     def test_cubins_that_are_none(self, tmp_path):
         path = tmp_path / "k.cu"
         path.write_text(TWO)
-        files = {path.resolve(): path.read_bytes()}
-        inputs = Inputs(FileStates(), dict)
-        source = Source(path, "cuda")
-        whole = compilers.from_cuda(source, files, "sm_80", tmp_path, inputs).cubin
+        whole = compiled_module(Source(path, "cuda"), "sm_80").cubin
         broken = tmp_path / "broken.cubin"
         for content in (
             b"",

@@ -12,7 +12,7 @@ from perfassert.frontends.recording.session import _MOST_PROCESSES
 from perfassert.frontends.recording.write import files
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import image
+from perfassert.frontends.toolchain.build import compiled_module
 
 POINTER = 0x7F0000000000
 CLIENT = """
@@ -65,7 +65,7 @@ def recorded_client(tmp_path, recorded):
         source.write_text(
             f'extern "C" __global__ void {NAME.decode()}(float* a, int n) {{ a[n] = 1; }}'
         )
-        content = image(Source(source, "cuda"), "sm_80").replace(NAME, name)
+        content = compiled_module(Source(source, "cuda"), "sm_80").cubin.replace(NAME, name)
         (tmp_path / "code").write_bytes(content)
         (tmp_path / "name").write_bytes(name)
         script.write_text(f"{CLIENT}{steps}\n")
