@@ -11,14 +11,10 @@ from pathlib import Path
 
 import perfassert as pa
 from perfassert.source import CORRECTED
+from perfassert.toml.tables import loads
 
 from .generator import generate
 from .measure import device_of, source_of
-
-try:
-    import tomllib
-except ImportError:
-    import tomli as tomllib
 
 KEPT = Path(__file__).with_name("contradicted.toml")
 _TOGETHER = 20  # kernels in a file
@@ -26,7 +22,7 @@ _TOGETHER = 20  # kernels in a file
 
 def kept():
     """Pairs of seed and number of contradicted kernels."""
-    table = tomllib.loads(KEPT.read_text("utf-8"))
+    table = loads(KEPT.read_text("utf-8"))
     return [(int(seed), number) for seed, numbers in table["numbers"].items() for number in numbers]
 
 
