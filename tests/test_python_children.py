@@ -94,6 +94,7 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("confined", ["", "kernels"])
 @pytest.mark.parametrize("where", [".", "kernels", "kernels/inner", "kernels/inner/copy.perf.toml"])
 def test_only_perf_files_of_a_folder_are_read(tmp_path, confined, where):

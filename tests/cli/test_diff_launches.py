@@ -91,6 +91,7 @@ def test_the_slow_kernel_is_slower(sides, capsys):
     assert found["changed"] == []
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -123,6 +124,7 @@ def renamed(old, new):
     return ("[kernels.copied]", f"[kernels.{new}]"), ('kernel = "copied"', f'kernel = "{new}"')
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("files", "changes", "message"),
     [
@@ -197,6 +199,7 @@ def test_an_entry_that_names_other_code(sides, capsys, files, changes, message):
         assert message in err
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("changes", "statuses"),
     [

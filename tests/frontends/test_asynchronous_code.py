@@ -143,6 +143,7 @@ def test_copies_arrive_when_they_are_complete():
     assert p.cycles > 9 * pa.device(H100).dram_latency  # one row after the other
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
 def test_a_counted_wait_is_for_the_copies_of_as_many_iterations_ago(stages):
     """With S stages an iteration waits for what was copied S - 1 iterations before."""
@@ -169,6 +170,7 @@ def test_boxes_end_with_their_tensor():
     assert float(p.volumes.l2_load.fields["from"].total) == 40 * 72 * 4
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("wide", [16, 32, 48, 64])
 @pytest.mark.parametrize("end", [0, 24])
 def test_narrow_rows_of_a_box_are_as_many_sectors_as_they_touch(wide, end):

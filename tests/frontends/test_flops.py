@@ -30,6 +30,7 @@ def test_a_product_of_two_units_counts_half_for_each():
     assert one == two == 2 * 128 * 256 * 16 / 32
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("kernel", "flops", "dtype"), [("affine", 2, "float32"), ("polynomial", 4, "float64")]
 )

@@ -158,6 +158,7 @@ def graph(folder, code, n):
     return made.nodes, made.loops, made.body, made.channels
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("code", [EVERY_64TH, TAIL, LAST_DIFFERS, HALVES, TRIANGLE])
 def test_an_iteration_that_decides_the_same_is_taken_for_its_like(code, tmp_path, monkeypatch):
     taken = graph(tmp_path, code, 40)

@@ -54,6 +54,7 @@ def test_every_opcode_of_the_corpus_has_a_class(arch, tmp_path):
     assert unknown == {}
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("arch", opcode_features.GROUPS)
 def test_every_opcode_of_one_architectures_features_has_a_class(arch, tmp_path):
     """Of ``wgmma``, ``tcgen05``, bulk copies, ``mbarrier``, ``setmaxnreg``, and block scales."""

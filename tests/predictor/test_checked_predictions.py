@@ -74,6 +74,7 @@ def toolchain():
     pytest.importorskip("nvidia.cu13")
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("change", "line", "said"),
     [

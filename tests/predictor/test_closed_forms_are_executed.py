@@ -98,7 +98,7 @@ def compared(one, gpu):
 
 
 @pytest.mark.parametrize(("one", "gpu"), CHOSEN)
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 def test_executed_blocks_do_what_closed_forms_say(one, gpu):
     """Every thread of the grid: the same addresses in the same order; every warp: as many requests;
     of the block that stands for all, every instruction as often."""
@@ -154,6 +154,7 @@ def test_a_wrong_trip_count_is_found():
     assert all("by the graph" in d.text for d in found)
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("gpu", ["RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB"])
 @pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
 def test_trip_counts_are_those_that_warps_take(case, gpu):

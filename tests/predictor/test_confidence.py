@@ -169,6 +169,7 @@ extern "C" __global__ void now_and_then(float* r, const float* v) {
 """
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("kernel", "known"),
     [("counted", True), ("floats", True), ("largest", False), ("drawn", False),

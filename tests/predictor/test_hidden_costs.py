@@ -71,6 +71,7 @@ def predicted(tmp_path_factory):
 
 
 class TestSleep:
+    @pytest.mark.exhaustive(one_in=3)
     @pytest.mark.parametrize("device", DEVICES)
     @pytest.mark.parametrize("nanoseconds", [1000, 100_000])
     def test_a_sleep_takes_what_it_says(self, predicted, device, nanoseconds):
@@ -95,6 +96,7 @@ class TestSleep:
 
 
 class TestFences:
+    @pytest.mark.exhaustive(one_in=3)
     @pytest.mark.parametrize("device", DEVICES)
     @pytest.mark.parametrize("fence", ["__threadfence", "__threadfence_system"])
     def test_a_fence_takes_a_round_trip_to_the_l2(self, predicted, device, fence):
@@ -110,6 +112,7 @@ class TestFences:
 
 
 class TestStrongLoads:
+    @pytest.mark.exhaustive(one_in=4)
     @pytest.mark.parametrize("device", DEVICES)
     @pytest.mark.parametrize("load", ["vol", "relaxed", "__ldcg", "__ldcv"])
     def test_the_l2_is_asked_for_every_sector(self, predicted, device, load):

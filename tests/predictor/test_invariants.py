@@ -171,6 +171,7 @@ CASES = {
 }
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("name", CASES)
 def test_twice_the_grid_is_twice_the_time(name):
     """The slowest axis of the grid, from 32 whole waves on."""

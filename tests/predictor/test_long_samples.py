@@ -51,6 +51,7 @@ def loaded(prediction):
     return np.array([float(volumes.l2_load.total), float(volumes.dram_load.total)])
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(("affordable", "error"), [(32, 0.10), (12, 0.20), (5, 0.30)])
 def test_fewer_blocks_to_their_ends(path, monkeypatch, affordable, error):
     """Of 64 blocks; neighbours share sectors, which is what few blocks say least about."""

@@ -63,6 +63,7 @@ extern "C" __global__ void rows(unsigned* out) {
 """
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("swizzle", [0, 1])
 @pytest.mark.parametrize("pitch", [32, 64, 128])
 def test_what_a_warp_reads_itself_counts_by_its_addresses(tmp_path, pitch, swizzle):

@@ -116,6 +116,7 @@ def adding(addresses, gpu):
     return pa.predict(kernel, pa.Launch.cover(N, 256, args), gpu)
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("cycles", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("addresses", [1, 2, 100, 1000, N])
 def test_atomics_in_one_sector_take_turns(addresses, cycles):
@@ -239,6 +240,7 @@ def code_read(prediction):
     return float(prediction.volumes.l2_load.fields["(instructions)"].total) / 108
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("trips", [4, 16])
 @pytest.mark.parametrize("threads", [64, 256])
 @pytest.mark.parametrize("rate", [0.25, 0.5])

@@ -92,6 +92,7 @@ def test_a_row_for_each_thread_waits_for_each_of_its_sectors(tmp_path):
     assert slower(tmp_path, "walk", 64, l1_latency=100) == pytest.approx(56 * 100, rel=0.02)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("threads", [32, 256, 1024])
 def test_warps_that_read_the_same_in_step_wait_for_it_together(tmp_path, threads):
     """Whoever is behind hits, and so catches up with the first one, which waits for memory."""

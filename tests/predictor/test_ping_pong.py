@@ -37,6 +37,7 @@ extern "C" __global__ void ping_pong(float* out, unsigned seed)
 """
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("after", [32, 160, 320])
 def test_turns_take_the_longer_of_both_parts(tmp_path, after):
     """A product waits for the one before (Λ), and so do the sums after it; each consumer's own

@@ -33,6 +33,7 @@ extern "C" __global__ void nested(const float* __restrict__ a, float* out, int n
 """
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("name", "n", "blocks"),
     [

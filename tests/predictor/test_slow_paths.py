@@ -51,6 +51,7 @@ def predicted(tmp_path_factory):
     return predict
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("name", "device"), [(name, DEVICES[i % len(DEVICES)]) for i, name in enumerate(FUNCTIONS)]
 )

@@ -61,6 +61,7 @@ WAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("way", WAYS)
 class TestShares:
     def test_sum_is_one(self, way):

@@ -214,6 +214,7 @@ class TestAnotherPrediction:
         result.assert_outcomes(passed=1, failed=1)
         result.stdout.fnmatch_lines(["*ExpectationError: *was must be a kernel's name*"])
 
+    @pytest.mark.exhaustive(one_in=4)
     @pytest.mark.parametrize("body", ["perf.no_regression(q)", "q.expect(time='< 1 s')"])
     @pytest.mark.parametrize(
         ("expression", "reason"),
@@ -323,6 +324,7 @@ LEFT_OUT = {
 }
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("way", "arguments"),
     [(way, ()) for way in SILENT]
@@ -382,7 +384,7 @@ class TestNothingRun:
             assert result.ret == pytest.ExitCode.USAGE_ERROR
             result.stderr.fnmatch_lines(["ERROR: --perf-strict: --* runs no test, so that*"])
 
-    @pytest.mark.exhaustive(one_in=3)
+    @pytest.mark.exhaustive(one_in=6)
     @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
     @pytest.mark.parametrize("way", CONFTESTS)
     @pytest.mark.parametrize("well", ["", f"\ndef pytest_sessionfinish(session):\n{WELL}"])
@@ -426,6 +428,7 @@ class TestNothingRun:
         assert run(kept).ret == 0
         assert run(kept, "--perf-strict").ret == 1
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize("option", ["-k other", "-m slow", "--deselect gates"])
     def test_tests_that_the_ini_file_deselects(self, kept, option):
         """What is deselected on the command line is meant to be."""

@@ -297,6 +297,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_broken_files_are_named_and_kept(kept, kind):
     breaks, message = BROKEN[kind]

@@ -43,7 +43,7 @@ def toolchain():
             pytest.skip(f"{tool} is not installed")
 
 
-@pytest.mark.exhaustive(one_in=9)
+@pytest.mark.exhaustive(one_in=27)
 @pytest.mark.parametrize("group", range(36))
 def test_volumes_are_those_counted(group, toolchain):
     architectures = list(DEVICES)

@@ -55,6 +55,7 @@ def seeds(part):
     return range(part * COUNT // PARTS, (part + 1) * COUNT // PARTS)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_on_random_flow_of_control(part):
     for seed in seeds(part):
@@ -64,6 +65,7 @@ def test_on_random_flow_of_control(part):
         assert run.lane_instructions, seed
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_on_random_operations(part):
     for seed in seeds(part):

@@ -246,6 +246,7 @@ def random_unit(seed, order=None):
 
 
 @compiled
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("start", range(0, 900, 100))
 def test_fast_forward_equals_plain_equals_reference(start, order):

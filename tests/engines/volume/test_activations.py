@@ -65,6 +65,7 @@ LAUNCHES = (
 )
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("launch", LAUNCHES, ids=str)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(("first", "last", "kept"), [(0, 1, 0), (3, 12, 4), (9, 30, 9)])

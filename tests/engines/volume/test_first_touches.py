@@ -45,6 +45,7 @@ def walked(folder, index, type_="float", guard="", unroll=1):
     return first_touches(most, bound.effective_launch, GPU)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("shifted", ["", " + shift[j]"])
 @pytest.mark.parametrize(("type_", "each"), [("char", 32), ("float", 8), ("double", 4)])
 def test_a_row_for_each_thread_is_new_once_for_a_sector(tmp_path, type_, each, shifted):

@@ -83,6 +83,7 @@ def test_a_client_that_does_what_the_runtime_does(recorded_client):
     assert launch.args["n"] == 100
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [

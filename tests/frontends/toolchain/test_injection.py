@@ -176,6 +176,7 @@ def git(*words):
     subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *words], check=True)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("name", NAMES[:3])
 def test_diff_of_a_new_file(folder, name, capsys):
     git("init", "--quiet")

@@ -101,6 +101,7 @@ class TestCuda:
         with pytest.raises(KernelSourceError, match=r"wgmma\.fence.*\n(.*\n)*.*-arch=sm_"):
             compiled("k.cu", WGMMA, arch="sm_100", options=("-arch=sm_100",))
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_120a"])
     def test_variants_that_the_options_name(self, compiled, arch):
         device = arch.rstrip("af")

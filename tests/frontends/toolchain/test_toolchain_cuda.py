@@ -198,6 +198,7 @@ int main() { inc<<<1, 32>>>(nullptr); std::printf("done"); }
 
 
 @pytest.mark.usefixtures("nvcc")
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("name", "kernel"), [("inc", "inc"), (None, "inc"), ("twice<double>", "twice<double>")]
 )
@@ -242,6 +243,7 @@ int main() { float* p = nullptr; each<<<1, 32>>>([=] __device__(float x) { retur
 
 
 @pytest.mark.usefixtures("nvcc")
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("name", ["each", "main", "_Z4eachIZ4mainEUlfE_EvT_Pf"])
 def test_an_extended_lambda(compiled, name):
     pytest.importorskip("perfassert.frontends.toolchain._abi")

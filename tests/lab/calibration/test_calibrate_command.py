@@ -76,6 +76,7 @@ def test_the_new_device_predicts(tmp_path):
     assert float(times[0]) == pytest.approx(float(times[1]) + gpu.launch_overhead, rel=0.03)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("shots", [0, 5, 700, 2500])
 def test_interrupted_and_resumed(shots, tmp_path, plugged, capsys):
     whole = tmp_path / "whole.toml"

@@ -262,6 +262,7 @@ def test_no_gpu(path, monkeypatch, capsys):
     assert not path.with_suffix(".csv").exists()
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

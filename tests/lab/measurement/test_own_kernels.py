@@ -63,6 +63,7 @@ def test_rows_can_be_predicted(device):
         assert not strange, job.text
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

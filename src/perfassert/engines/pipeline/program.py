@@ -15,7 +15,15 @@ from typing import NamedTuple, Union
 
 from perfassert.engines.pipeline.phases import ProgramSignal, program_signals
 from perfassert.errors import GraphError
-from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, Node, loop_chain
+from perfassert.kernel.graph import (
+    BodyItem,
+    EdgeSource,
+    InstructionGraph,
+    ItemKind,
+    Latency,
+    Node,
+    loop_chain,
+)
 
 NO_LOOP = -1
 SERVER = -1
@@ -295,7 +303,7 @@ class _Compiler:
         sources = []
         for edge in node.edges:
             existing = tuple(
-                (nodes[s.producer], loops[s.loop], s.distance)
+                (nodes[s.producer], loops[s.loop], self.distance(s))
                 for s in edge.sources
                 if s.producer in nodes
             )
@@ -319,6 +327,10 @@ class _Compiler:
             tuple(sources),
             self.signals.get(index),
         )
+
+    def distance(self, source: EdgeSource) -> int:
+        """Iterations back to the producer; no iteration reaches farther than its loop's trips."""
+        return min(source.distance, self.trips(source.loop)) if source.distance else 0
 
     def demand(self, demand: tuple[str, float]) -> tuple[int, int]:
         """Server and ticks."""
