@@ -20,7 +20,7 @@ from math import log2
 from pathlib import Path
 
 import perfassert as pa
-from perfassert.predictor.timeline import Lane, timeline
+from perfassert.prediction.prediction import Lane
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
@@ -349,7 +349,7 @@ STALLS = {
 
 def warp_timeline() -> Picture:
     """The warps of one scheduler: the first set of blocks, and its first instructions."""
-    lanes = timeline(example())
+    lanes = example().timeline
     p = Picture(496, "Warps of one scheduler over cycles, coloured by what they do")
     end = next(s.start for s in lanes[0] if s.reason == "drain")
     whole = -(-max(s.end for lane in lanes for s in lane if s.end <= 1.4 * end) // 100) * 100

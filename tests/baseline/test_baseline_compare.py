@@ -3,7 +3,14 @@
 import pytest
 
 import perfassert as pa
-from perfassert.baseline.compare import Verdict, compare, differences, failure_text, foreign
+from perfassert.baseline.compare import (
+    Verdict,
+    compare,
+    differences,
+    failure_text,
+    foreign,
+    other_model,
+)
 from perfassert.baseline.components import Change, components
 from perfassert.baseline.entry import BaselineKey, entry_of
 from perfassert.baseline.tolerance import GROUPS, Margin, members, parse, tolerances
@@ -191,7 +198,11 @@ def test_counts_have_prefixes():
 
 def test_other_models_and_device_files():
     assert foreign(KEY, OLD, OLD) == ""
-    assert "version 0 of the model" in foreign(KEY, {**OLD, "model_version": "0"}, OLD)
+    other = {**OLD, "model_version": "0"}
+    assert foreign(KEY, other, OLD) == other_model(KEY, OLD, OLD) == ""
+    assert "version 0 of the model" in other_model(KEY, other, OLD)
+    other["device_digest"] = "x"
+    assert "another device file of A100-SXM4-40GB" in other_model(KEY, other, OLD)
     assert "A100-SXM4-40GB has changed" in foreign(KEY, {**OLD, "device_digest": "x"}, OLD)
 
 

@@ -173,8 +173,34 @@ def test_pickle_carries_a_diagnosis_only_if_there_is_one():
     bare = pickle.loads(pickle.dumps(prediction))
     assert not prediction.diagnosed
     assert (bare.stalls, bare.advice, bare.question) == ({}, None, prediction.question)
-    stalls = dict(prediction.stalls)
-    assert dict(pickle.loads(pickle.dumps(prediction)).stalls) == stalls
+    assert bare.timeline == ()
+    diagnosis, lanes = prediction.diagnosis, prediction.timeline
+    full = pickle.loads(pickle.dumps(prediction))
+    assert (full.diagnosis, full.timeline) == (diagnosis, lanes)
+    read = pa.Prediction.from_dict(prediction.to_dict())
+    assert (read.stalls, read.timeline) == (diagnosis.stalls, ())
+
+
+def test_a_timeline_is_that_of_its_question(tmp_path):
+    path = tmp_path / "k.cu"
+    launch = pa.Launch.cover(1 << 22, 256, {"n": 1 << 22})
+    found = []
+    for index in ("i", "(i * 32) % n"):
+        path.write_text(COPY.replace("INDEX", index))
+        with pa.Session() as session:
+            found.append(session.predict(pa.from_cuda(path), launch, "a100"))
+        path.unlink()
+    few, many = ({span for lane in p.timeline for span in lane} for p in found)
+    assert few != many
+    assert {span.reason for span in few} <= {*found[0].stalls, "launch", "drain"}
+    path.write_text(COPY.replace("INDEX", "i"))
+    assert pa.predict(pa.from_cuda(path), launch, "a100").timeline == found[0].timeline
+
+
+def test_a_launch_with_measured_volumes_has_no_timeline():
+    launch = pa.Launch.cover((1024, 256), (32, 2))
+    measured = pa.predict(described(), launch, "a100", volumes={"dram_load": "8 B/thread"})
+    assert measured.timeline == ()
 
 
 @pytest.mark.parametrize("budget", [0, 100_000, 512 << 20])

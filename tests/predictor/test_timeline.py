@@ -11,7 +11,7 @@ import perfassert as pa
 from perfassert.engines.pipeline.events import Stall
 from perfassert.engines.pipeline.simulate import make_unit, run_unit
 from perfassert.engines.pipeline.watch import watch
-from perfassert.predictor.timeline import timeline, timeline_data
+from perfassert.report.diagnosis import timeline_data
 
 
 def unit_of(blocks, resident, warps=2):
@@ -60,7 +60,7 @@ def test_a_chain_is_what_the_compiled_engine_traces():
     traced = pa.simulate(graph, 1, 1, 1, latencies, issue_order="in-order", trace=(0, 1000)).trace
     (wanted,) = (e.time for e in traced if e.kind == "issued" and e.node == 1)
     kernel = pa.Kernel.from_graph("chain", graph, latencies=latencies, registers=16)
-    (lane,) = timeline(pa.predict(kernel, pa.Launch(108, 32), "a100"))
+    (lane,) = pa.predict(kernel, pa.Launch(108, 32), "a100").timeline
     (wait,) = lane  # a graph by hand has no issue limit, so that issues take no time
     assert (wait.start, wait.end) == (0, wanted)
     assert (wait.reason, wait.place) == ("memory_dependency", "fmadd")
@@ -70,7 +70,7 @@ def test_later_blocks_take_the_places_of_earlier_ones():
     fields = [pa.Field(name, shape=(1 << 22,)) for name in "ab"]
     kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]"], ["b[x]"])
     p = pa.predict(kernel, pa.Launch.cover(1 << 22, 256), "a100")
-    lanes = timeline(p)
+    lanes = p.timeline
     assert len(lanes) == 16  # 64 resident warps on four schedulers
     for lane in lanes:
         assert all(one.end == two.start for one, two in pairwise(lane))
@@ -78,4 +78,4 @@ def test_later_blocks_take_the_places_of_earlier_ones():
     first = data["warps"][0]
     assert sum(first["spans"][1::3]) == lanes[0][-1].end - lanes[0][0].start
     assert data["reasons"][first["spans"][0]] == lanes[0][0].reason
-    assert timeline(pa.Prediction.from_dict(p.to_dict())) == ()
+    assert pa.Prediction.from_dict(p.to_dict()).timeline == ()

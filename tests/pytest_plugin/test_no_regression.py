@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from perfassert.baseline.text import format_file, parse_file
+
 TEST_FILE = """
 import os
 import pytest
@@ -268,22 +270,89 @@ def test_calls_without_meaning_fail(pytester, call, message):
     assert message in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('model_version = "', 'model_version = "0.', "made by version 0.*of the model"),
-        ('device_digest = "', 'device_digest = "0', "device file of A100-SXM4-40GB has changed"),
-    ],
-)
-def test_incomparable_baselines_fail_until_updated(kept, old, new, message):
+def test_baselines_of_other_device_files_fail_until_updated(kept):
     file = baselines(kept)
-    file.write_text(file.read_text().replace(old, new))
-    for option in ((), ("--perf-update=new",)):
+    file.write_text(file.read_text().replace('device_digest = "', 'device_digest = "0'))
+    for option in ((), ("--perf-update=new",), ("--perf-update=model",)):
         result = run(kept, *option)
         result.assert_outcomes(failed=4)
+        message = "device file of A100-SXM4-40GB has changed"
         result.stdout.fnmatch_lines([f"*is incomparable: *{message}*write it: pytest --perf-upd*"])
     run(kept, "--perf-update").assert_outcomes(passed=4)
     run(kept).assert_outcomes(passed=4)
+
+
+class TestOtherModel:
+    """Baselines that another version of the model wrote."""
+
+    @staticmethod
+    def rewrite(project, **changes):
+        file = baselines(project)
+        entries = parse_file(file.read_bytes(), file.name)
+        file.write_text(
+            format_file(
+                {
+                    key: {**entry, "model_version": "0.1"}
+                    | {name: change(entry[name]) for name, change in changes.items()}
+                    for key, entry in entries.items()
+                }
+            )
+        )
+
+    def test_what_it_predicts_within_the_tolerance_passes_and_is_said(self, kept):
+        self.rewrite(kept, time=lambda t: t * 1.001)
+        result = run(kept)
+        result.assert_outcomes(passed=4)
+        result.stdout.fnmatch_lines(
+            ["of another version of the model; accept those whose code is unchanged: *--perf-*",
+             "  *test_copy on A100-SXM4-40GB: it was made by version 0.1 of the model, and this *"]
+        )  # fmt: skip
+
+    def test_a_regression_says_first_that_the_model_is_another(self, kept):
+        self.rewrite(kept, time=lambda t: t / 2)
+        result = run(kept, "-k", "test_copy and not blocks and not names")
+        result.assert_outcomes(failed=1, deselected=3)
+        lines = result.stdout.str()
+        first, second = "the baseline is of another model", "100.0 % to the baseline"
+        assert -1 < lines.index(first) < lines.index(second)
+        assert "the kernel is the same: what has changed is what the model says of it" in lines
+
+    def test_an_update_takes_those_whose_code_is_unchanged(self, kept):
+        self.rewrite(kept, time=lambda t: t / 2, device_digest=lambda d: "0" + d)
+        run(kept).assert_outcomes(failed=4)
+        run(kept, "--perf-update=model").assert_outcomes(passed=4)
+        result = run(kept)
+        result.assert_outcomes(passed=4)
+        assert "another" not in result.stdout.str()
+
+    @pytest.mark.parametrize("digest", ["0123456789abcdef", "unknown"])
+    def test_an_update_leaves_those_of_other_code(self, kept, digest):
+        self.rewrite(kept, time=lambda t: t / 2, kernel_digest=lambda _: digest)
+        before = baselines(kept).read_bytes()
+        run(kept, "--perf-update=model").assert_outcomes(failed=4)
+        assert baselines(kept).read_bytes() == before
+
+    def test_an_update_writes_no_new_one_and_none_of_this_model(self, project):
+        run(project, "--perf-update=model").assert_outcomes(failed=4)
+        assert not baselines(project).exists()
+        run(project, "--perf-update")
+        before = baselines(project).read_bytes()
+        run(project, "--perf-update=model").assert_outcomes(passed=4)
+        assert baselines(project).read_bytes() == before
+
+    def test_a_metric_that_it_did_not_have_is_passed_over(self, kept):
+        file = baselines(kept)
+        entries = parse_file(file.read_bytes(), file.name)
+        former = ("headroom", "speed_of_light", "l1_wavefronts")
+        file.write_text(
+            format_file(
+                {
+                    key: {**{n: v for n, v in e.items() if n not in former}, "model_version": "0.1"}
+                    for key, e in entries.items()
+                }
+            )
+        )
+        run(kept).assert_outcomes(passed=4)
 
 
 BROKEN = {
@@ -358,7 +427,7 @@ def test_options_in_the_ini_file(kept, monkeypatch):
     kept.makeini("[pytest]\nperf_update = everything\n")
     result = run(kept)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "perf_update must be of all, new, prune, not 'everything'" in result.stderr.str()
+    assert "perf_update must be of all, new, prune, model, not 'everything'" in result.stderr.str()
 
 
 def test_diff_shows_and_writes_nothing(kept, monkeypatch):

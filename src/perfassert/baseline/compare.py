@@ -72,15 +72,27 @@ class BaselineComparison:
         return components(self.old, self.new)
 
 
+def other_model(key: BaselineKey, old: Entry, new: Entry) -> str:
+    """Tell which versions of the model made the two, or return ``""`` if it is one version."""
+    if old["model_version"] == new["model_version"]:
+        return ""
+    changed = f", with another device file of {key.device}"
+    return (
+        f"it was made by version {old['model_version']} of the model, and this is version "
+        f"{new['model_version']}{changed if old['device_digest'] != new['device_digest'] else ''}"
+    )
+
+
+def same_code(old: Entry, new: Entry) -> bool:
+    """Tell whether both are known to be of the same code."""
+    return bool(old["kernel_digest"] == new["kernel_digest"] != UNKNOWN)
+
+
 def foreign(key: BaselineKey, old: Entry, new: Entry) -> str:
-    """Why the two cannot be compared, or ``""``: they are of different models or device files, or
-    the baseline is not what was written."""
-    if old["model_version"] != new["model_version"]:
-        return (
-            f"it was made by version {old['model_version']} of the model, and this is version "
-            f"{new['model_version']}"
-        )
-    if old["device_digest"] != new["device_digest"]:
+    """Why the two cannot be compared, or ``""``: they are of different device files for one version
+    of the model, or the baseline is not what was written."""
+    one_model = old["model_version"] == new["model_version"]
+    if one_model and old["device_digest"] != new["device_digest"]:
         return (
             f"the device file of {key.device} has changed since "
             f"({old['device_digest']}, now {new['device_digest']})"
@@ -100,8 +112,7 @@ def other_kernel(old: Entry, new: Entry, was: str | None = None) -> str:
     was renamed has the same digest. ``was``: the name that it had in the baseline.
     """
     before, after = old.get("kernel", ""), new["kernel"]
-    same_code = old["kernel_digest"] == new["kernel_digest"] != UNKNOWN
-    if same_code or before in (after, was):
+    if same_code(old, new) or before in (after, was):
         return ""
     if not before:
         return f"it names no kernel, and this prediction is of {after!r}"
@@ -119,7 +130,7 @@ def compare(
 
     A metric that this kernel cannot have is passed over, unless it is among those ``named``
     outright: then it is an :class:`ExpectationError`. One that only the baseline lacks is a
-    :class:`BaselineError`.
+    :class:`BaselineError`, unless an earlier version of the model did not have it.
     """
     rows = []
     for metric, tolerance in wanted.items():
@@ -130,6 +141,8 @@ def compare(
                 raise ExpectationError(f"{metric}: kernel {kernel!r} cannot have it; {needs}")
             continue
         if metric not in old:
+            if metric not in named and old["model_version"] != new["model_version"]:
+                continue
             raise BaselineError(
                 f"the baseline of {key} has no {metric}; write it anew with pytest --perf-update"
             )

@@ -223,19 +223,20 @@ class _File:
                 raise self.error(key, f"has no {name}: it is truncated or was edited")
             if not isinstance(entry[name], str):
                 raise self.error((*key, name), "must be a string")
-        if entry["model_version"] != MODEL_VERSION:
-            return
+        current = entry["model_version"] == MODEL_VERSION
         if "time" not in entry:
             raise self.error(key, "has no time: it is truncated or was edited")
         for path, value in leaves(entry):
-            self.check(key, path, value)
+            if current or path[0] in (*self.metrics, *COUNTS, *TEXTS, *EXTENTS):
+                self.check(key, path, value, current)
 
-    def check(self, key: BaselineKey, path: Path, value: Any) -> None:
+    def check(self, key: BaselineKey, path: Path, value: Any, current: bool) -> None:
+        """Check a value; ``current``: its name is one that this version of the model gives."""
         name, wanted = path[0], ""
-        if name in self.names:
+        if name in self.names and (current or not isinstance(value, str)):
             if value not in (*self.names[name], *METRICS[name].former):
                 wanted = f"must be one of {', '.join(self.names[name])}"
-        elif name in TEXTS:
+        elif name in TEXTS or name in self.names:
             wanted = "" if isinstance(value, str) else "must be a string"
         elif name in EXTENTS:
             whole = isinstance(value, tuple) and len(value) == 3 and all(map(_is_whole, value))

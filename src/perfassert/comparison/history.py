@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfassert.baseline.compare import foreign
+from perfassert.baseline.compare import foreign, other_model
 from perfassert.baseline.components import components, same
 from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry
 from perfassert.baseline.files import FOLDER, alternative
@@ -163,7 +163,7 @@ def _step(commit: Commit, key: BaselineKey, old: Entry, new: Entry) -> TimeStep 
     before, after = float(old.get("time", 0.0)), float(new.get("time", 0.0))
     if same(before, after) or not before:
         return None
-    if reason := foreign(key, old, new):
+    if reason := other_model(key, old, new) or foreign(key, old, new):
         return TimeStep(commit, before, after, None, "", reason)
     return TimeStep(commit, before, after, after / before - 1, cause_of(old, new))
 

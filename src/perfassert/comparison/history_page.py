@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from perfassert.baseline.compare import foreign
+from perfassert.baseline.compare import foreign, other_model
 from perfassert.baseline.components import same
 from perfassert.baseline.entry import Entry, stored_metrics, unit_of
 from perfassert.comparison.history import BaselineHistory, Commit, History, cause_of
@@ -50,7 +50,7 @@ def _line(line: BaselineHistory, numbers: Mapping[str, int]) -> Mapping[str, Any
     causes: dict[int, str] = {}
     breaks = []
     for (_, old), (at, new) in pairwise(states):
-        if reason := foreign(line.key, old, new):
+        if reason := other_model(line.key, old, new) or foreign(line.key, old, new):
             breaks.append(at)
         causes[at] = reason or cause_of(old, new)
     return {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from perfassert.errors import PredictionDataError
 from perfassert.prediction.error_band import ErrorBand
@@ -124,6 +124,25 @@ class LineWait:
     share: float
 
 
+class TimelineSpan(NamedTuple):
+    """Cycles of an SM that a warp spends for one reason.
+
+    Attributes:
+        start, end: whole cycles since the launch.
+        reason: a key of :attr:`Prediction.stalls`, or ``"launch"`` or ``"drain"``.
+        place: ``"file:line"`` of the instruction that the warp issues next, else its operation.
+    """
+
+    start: int
+    end: int
+    reason: str
+    place: str
+
+
+Lane = tuple[TimelineSpan, ...]
+"""What happens in the place of one resident warp, which another block takes over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Where the warps' time goes, and what would help; ``waits``: the longest first."""
@@ -151,6 +170,9 @@ class Asked(Protocol):
 
     def diagnose(self, prediction: Any) -> Diagnosis:
         """Stalls and advice of the prediction."""
+
+    def timeline(self) -> tuple[Lane, ...]:
+        """The first cycles of the warps of a scheduler."""
 
 
 @dataclass(frozen=True)
@@ -321,11 +343,30 @@ class Prediction:
         """
         return self.diagnosis.advice
 
+    @cached_property
+    def timeline(self) -> tuple[Lane, ...]:
+        """The warps of one scheduler of an SM over the first cycles of the launch.
+
+        A tuple of spans for each place of a warp. Empty for a prediction that was read from data,
+        has measured volumes, or whose warps run too many instructions to be watched.
+
+        Example:
+            >>> import perfassert as pa
+            >>> fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
+            >>> lanes = pa.predict(fill, pa.Launch(16, 256), "a100").timeline
+            >>> len(lanes), lanes[0][0].start, lanes[0][0].reason
+            (2, 0, 'launch')
+        """
+        return () if self.asked is None else self.asked.timeline()
+
     def __hash__(self) -> int:
         return hash((self.kernel, self.device_digest, self.grid, self.block, float(self.time)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_from_dict, (self.to_dict(self.diagnosed),))
+        found = {name: self.__dict__[name] for name in ("timeline",) if name in self.__dict__}
+        if self.diagnosed:
+            found["waits"] = self.diagnosis.waits
+        return (_from_pickle, (self.to_dict(self.diagnosed), found))
 
     def probability_faster(self, other: Prediction) -> float | None:
         """How likely this launch is faster than another on the same device.
@@ -518,8 +559,15 @@ class Prediction:
         return read
 
 
-def _from_dict(data: Mapping[str, Any]) -> Prediction:
-    return Prediction.from_dict(data)
+def _from_pickle(data: Mapping[str, Any], found: Mapping[str, Any]) -> Prediction:
+    """Read the values, and what had been found beside those that JSON has."""
+    prediction = Prediction.from_dict(data)
+    if "waits" in found:
+        diagnosis = replace(prediction.diagnosis, waits=found["waits"])
+        prediction.__dict__["diagnosis"] = diagnosis
+    if "timeline" in found:
+        prediction.__dict__["timeline"] = found["timeline"]
+    return prediction
 
 
 def _slots(value: Any) -> dict[str, Any]:

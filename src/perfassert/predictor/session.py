@@ -13,7 +13,7 @@ from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Diagnosis, Prediction
+from perfassert.prediction.prediction import Diagnosis, Lane, Prediction
 from perfassert.prediction.seal import is_intact
 from perfassert.predictor.judge import judge
 from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 _NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
 _NO_DIAGNOSIS = Diagnosis(MappingProxyType({}), None)
 _PREDICTION_BYTES = 24 << 10
-_NODE_BYTES, _MODEL_BYTES = 6 << 10, 64 << 10
-"""Estimates of what a prediction, a node of a model, and the rest of a model take in memory."""
+_NODE_BYTES, _MODEL_BYTES, _SPAN_BYTES = 6 << 10, 64 << 10, 200
+"""Estimates of what a prediction, a node of a model, the rest of a model, and a span of a timeline
+take in memory."""
 
 
 class Session:
@@ -160,6 +161,23 @@ class Session:
         key = question.key and (question.key, SameObjects(all_optimizers()))
         return self._memo.recall("diagnose", key, make, lambda _: _PREDICTION_BYTES)
 
+    def timeline(self, question: Question) -> tuple[Lane, ...]:
+        """Return the first cycles of the warps of a scheduler.
+
+        Args:
+            question: what :meth:`ask` has made.
+        """
+        if question.volumes:
+            return ()
+        from perfassert.predictor.timeline import timeline
+
+        return self._memo.recall(
+            "timeline",
+            question.key,
+            lambda: timeline(self.model(question)),
+            lambda lanes: _SPAN_BYTES * sum(map(len, lanes)),
+        )
+
     def close(self) -> None:
         """Drop everything that is kept; predictions that were made remain what they are."""
         self._memo.close()
@@ -201,6 +219,10 @@ class Asked:
     def diagnose(self, prediction: Prediction) -> Diagnosis:
         """Stalls and advice of the prediction."""
         return self.session.diagnose(self.question, prediction)
+
+    def timeline(self) -> tuple[Lane, ...]:
+        """The first cycles of the warps of a scheduler."""
+        return self.session.timeline(self.question)
 
 
 DEFAULT = Session()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from perfassert.engines.pipeline.events import Stall
 from perfassert.engines.pipeline.watch import WarpInterval, watch
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.samples import SELECTED
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import Lane, TimelineSpan
 from perfassert.predictor.memory import QUEUE
-from perfassert.predictor.model import Model, model_of
+from perfassert.predictor.model import Model
 from perfassert.predictor.sampling import reason_of
 
 LAUNCH, DRAIN = "launch", "drain"
@@ -20,27 +19,9 @@ LAUNCH, DRAIN = "launch", "drain"
 _MOST = 3000  # intervals
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSpan:
-    """Whole cycles that a warp spends for one reason; ``place``: the line that it is about to
-    issue."""
-
-    start: int
-    end: int
-    reason: str
-    place: str
-
-
-Lane = tuple[TimelineSpan, ...]
-"""What happens in the place of one resident warp, which another block takes over."""
-
-
-def timeline(prediction: Prediction) -> tuple[Lane, ...]:
-    """Warps in the order of the unit. None of a prediction that was not made here, or where warps
-    run too many instructions to be watched."""
-    if prediction.asked is None:
-        return ()
-    model = model_of(prediction)
+def timeline(model: Model) -> tuple[Lane, ...]:
+    """Return the warps of one scheduler, in the order of the unit; none where warps run too many
+    instructions to be watched."""
     known = _Reasons(model)
     warps: dict[tuple[int, int], list[TimelineSpan]] = {}
     for interval in watch(model.unit, _MOST):
@@ -110,19 +91,3 @@ class _Reasons:
             if span is not None and span.line:
                 return span.short
         return self.graph.nodes[node].operation
-
-
-def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
-    """Plain data: for each warp its first cycle, and reason, length and place of its spans, one
-    after the other; reasons and places by their numbers."""
-    reasons = list(dict.fromkeys(span.reason for lane in lanes for span in lane))
-    places = list(dict.fromkeys(span.place for lane in lanes for span in lane))
-
-    def numbers(span: TimelineSpan) -> tuple[int, int, int]:
-        return reasons.index(span.reason), span.end - span.start, places.index(span.place)
-
-    warps = [
-        {"start": lane[0].start, "spans": [n for span in lane for n in numbers(span)]}
-        for lane in lanes
-    ]
-    return {"reasons": reasons, "places": places, "warps": warps}

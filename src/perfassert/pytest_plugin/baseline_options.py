@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-UPDATES = ("all", "new", "prune")
+UPDATES = ("all", "new", "prune", "model")
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """``all``: write new and changed baselines; ``new``: only new; ``prune``: drop unused ones.
+    """``all``: write new and changed baselines; ``new``: only new; ``prune``: drop unused ones;
+    ``model``: write those that another version of the model made of the same code.
 
     ``diff``: show instead of writing. ``strict``: unused baselines fail the run. ``ratchet``: a
     test fails that is better than its baseline, until that is accepted. ``name``: of the
@@ -25,6 +26,7 @@ class Mode:
     all: bool = False
     new: bool = False
     prune: bool = False
+    model: bool = False
     diff: bool = False
     strict: bool = False
     ratchet: bool = False
@@ -33,7 +35,7 @@ class Mode:
     @property
     def writes(self) -> bool:
         """Whether files may change."""
-        return (self.all or self.new or self.prune) and not self.diff
+        return (self.all or self.new or self.prune or self.model) and not self.diff
 
     @property
     def words(self) -> list[str]:
@@ -47,7 +49,12 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         ("--perf-update", "all", "write new and changed baselines to __perf__/"),
         ("--perf-update=new", "new", "write only new baselines; changed ones fail as ever"),
         ("--perf-update=prune", "prune", "drop baselines that no test asks for any more"),
-    ):  # three options, so that a path after a bare --perf-update stays a path
+        (
+            "--perf-update=model",
+            "model",
+            "write anew the baselines that another version of the model made of the same code",
+        ),
+    ):  # several options, so that a path after a bare --perf-update stays a path
         group.addoption(written, dest="perf_update", action="append_const", const=const, help=what)
     for name, what in (
         ("perf-diff", "show how baselines differ from what is predicted; write nothing"),
@@ -63,7 +70,8 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     what = "compare with and write baselines of this name, in __perf__/NAME/"
     group.addoption("--perf-baseline", metavar="NAME", help=what)
     parser.addini("perf_baseline", what, "string", default="")
-    parser.addini("perf_update", "what --perf-update does, always: all, new, prune", type="args")
+    what = f"what --perf-update does, always: {', '.join(UPDATES)}"
+    parser.addini("perf_update", what, type="args")
 
 
 def mode_of(config: pytest.Config) -> Mode:

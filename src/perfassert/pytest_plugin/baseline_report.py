@@ -22,6 +22,7 @@ def write_report(reporter: Any, result: Result) -> None:
     parts = [
         _problems(result),
         _diff(result) if result.mode.diff else _written_lines(result),
+        _model_lines(result),
         _improved_lines(result),
         _unused_lines(result),
     ]
@@ -101,7 +102,7 @@ def _diff(result: Result) -> Iterator[str]:
 
 def _changes(record: Record, mode: Mode) -> list[str]:
     """Without an update that was asked for, what a bare one would do."""
-    left = (mode.new or mode.prune) and not mode.all and record.status not in WRITTEN
+    left = (mode.new or mode.prune or mode.model) and not mode.all and record.status not in WRITTEN
     if left or record.new is None or record.new == record.old:
         return []
     after = format_entry(record.key, record.new)
@@ -113,6 +114,14 @@ def _changes(record: Record, mode: Mode) -> list[str]:
         if tag != "equal":
             lines += [f"- {line}" for line in before[i:j]] + [f"+ {line}" for line in after[k:n]]
     return lines
+
+
+def _model_lines(result: Result) -> Iterator[str]:
+    """Baselines that were compared although another version of the model made them."""
+    if of_another := [r for r in result.records if r.model]:
+        command = _command("--perf-update=model", result)
+        yield f"of another version of the model; accept those whose code is unchanged: {command}"
+        yield from (f"  {record.key}: {record.model}" for record in of_another)
 
 
 def _improved_lines(result: Result) -> Iterator[str]:

@@ -49,7 +49,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a test said about one of its baselines; ``moved``: what differs, in words;
-    ``guessed``: the prediction is a guess."""
+    ``guessed``: the prediction is a guess; ``model``: another version of the model made it."""
 
     file: Path
     key: BaselineKey
@@ -59,6 +59,7 @@ class Record:
     new: Entry | None = None
     label: str = ""
     guessed: bool = False
+    model: str = ""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:

@@ -18,6 +18,8 @@ from perfassert.baseline.compare import (
     failure_text,
     foreign,
     other_kernel,
+    other_model,
+    same_code,
 )
 from perfassert.baseline.components import Value
 from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry, entry_of, unit_of
@@ -32,6 +34,10 @@ from perfassert.report.trust import confidence
 
 BASE = ("time", "updates", "bounds", "dram_load", "dram_store", "l2_load", "l2_store")
 """Figures of a baseline that reports draw behind those of the prediction."""
+_OF_MODEL = (
+    "pytest --perf-update=model accepts every baseline of another version of the model whose "
+    "code is unchanged; run it before the code changes, so that a later change shows"
+)
 Files = dict[Path, "dict[BaselineKey, Entry] | BaselineError"]
 
 
@@ -81,7 +87,9 @@ class TestBaselines:
         why, renamed = foreign(key, old, new), ""
         if not why and (why := other_kernel(old, new, was)):
             renamed = f"if the kernel was renamed, say was={old.get('kernel', '')!r}; "
-        if why or self._mode.all:
+        model = other_model(key, old, new)
+        moved_model = model and self._mode.model and same_code(old, new)
+        if why or self._mode.all or moved_model:
             self._replace_baseline(key, old, new, wanted, why, renamed)
             return
         try:
@@ -90,11 +98,17 @@ class TestBaselines:
             raise BaselineError(f"{error}; {self._accept('--perf-update')}") from None
         regressed, improved = comparison.of(Verdict.REGRESSED), comparison.of(Verdict.IMPROVED)
         status = "regressed" if regressed else "improved" if improved else "compared"
-        why = explain_rise(old, new, p) if regressed else ""
-        self._note(key, status, old, new, regressed or improved, why)
+        if model and same_code(old, new):
+            why = "the kernel is the same: what has changed is what the model says of it"
+        else:
+            why = explain_rise(old, new, p) if regressed else ""
+        self._note(key, status, old, new, regressed or improved, why, model)
         accept = f"accept it: {self._command('--perf-update')}"
         if regressed:
-            raise ExpectationFailed(failure_text(comparison, why, f"if this is intended, {accept}"))
+            told = failure_text(comparison, why, f"if this is intended, {accept}")
+            if model:
+                told = f"the baseline is of another model: {model}\n\n{told}\n\n{_OF_MODEL}"
+            raise ExpectationFailed(told)
         if improved and self._mode.ratchet:
             why = confidence(p) if self._guessed else ""
             if self._guessed:
@@ -167,7 +181,7 @@ class TestBaselines:
         hint: str,
     ) -> None:
         """The baseline will be written anew, or has to be; ``hint``: what else may be done."""
-        if not self._mode.all:
+        if why and not self._mode.all:
             self._note(key, "incomparable", old, new)
             raise BaselineError(
                 f"the baseline of {key} is incomparable: {why}; {hint}"
@@ -186,11 +200,13 @@ class TestBaselines:
         new: Entry,
         moved: tuple[object, ...] = (),
         cause: str = "",
+        model: str = "",
     ) -> None:
-        """``moved``: what the terminal is to say about it; ``cause``: why it has regressed."""
+        """``moved``: what the terminal is to say about it; ``cause``: why it has regressed;
+        ``model``: which other version of the model made the baseline."""
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
         record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
-        record["guessed"] = self._guessed
+        record |= {"guessed": self._guessed, "model": model}
         if old is not None and old != new:
             record["beside"] = {"cause": cause, **_beside(old, new)}
         if self._mode.writes or self._mode.diff:

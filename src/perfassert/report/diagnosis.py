@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ from perfassert.errors import PerfAssertError
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import SELECTED
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import Lane, Prediction, TimelineSpan
 from perfassert.predictor.diagnose import advisor_case
 from perfassert.predictor.model import model_of
 from perfassert.predictor.predict import predict
-from perfassert.predictor.timeline import timeline, timeline_data
 from perfassert.report.explain import reachable_instructions
 from perfassert.report.sources import relative, waits
 
@@ -31,10 +30,26 @@ def diagnosis(prediction: Prediction, root: Path) -> dict[str, Any]:
 def _timeline(prediction: Prediction) -> dict[str, Any] | None:
     """Of what is diagnosed anyway: it takes a simulation of its own."""
     try:
-        lanes = timeline(prediction)
+        lanes = prediction.timeline
     except PerfAssertError:
         return None
     return timeline_data(lanes) if lanes else None
+
+
+def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
+    """Plain data: for each warp its first cycle, and reason, length and place of its spans, one
+    after the other; reasons and places by their numbers."""
+    reasons = list(dict.fromkeys(span.reason for lane in lanes for span in lane))
+    places = list(dict.fromkeys(span.place for lane in lanes for span in lane))
+
+    def numbers(span: TimelineSpan) -> tuple[int, int, int]:
+        return reasons.index(span.reason), span.end - span.start, places.index(span.place)
+
+    warps = [
+        {"start": lane[0].start, "spans": [n for span in lane for n in numbers(span)]}
+        for lane in lanes
+    ]
+    return {"reasons": reasons, "places": places, "warps": warps}
 
 
 def machine_code(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
