@@ -4,6 +4,8 @@ import json
 import multiprocessing
 import os
 import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -225,6 +227,61 @@ def test_code_is_that_of_the_present_files(tmp_path, compiled, mechanism, text):
         assert codes.setdefault(content, code) == code
     probed = "__has_include" in text
     assert len(set(codes.values())) == (2 if probed else len(codes))
+
+
+DEFAULT = f"#ifndef VALUE\n#define VALUE 0\n#endif\n{KERNEL}"
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_link_to_a_header_of_the_tools_that_becomes_a_file(tmp_path, compiled, mechanism, linked):
+    header = next(Path(f, "vector_types.h") for f in tools.include_dirs()
+                  if Path(f, "vector_types.h").exists())  # fmt: skip
+    text = f'#include "sub/vector_types.h"\n{DEFAULT}'
+    sub = tmp_path / "sub"
+    if linked == "folder":
+        sub.symlink_to(header.parent)
+    else:
+        sub.mkdir()
+        (sub / header.name).symlink_to(header)
+    before = compiled("k.cu", text).digest
+    (sub if linked == "folder" else sub / header.name).unlink()
+    sub.mkdir(exist_ok=True)
+    (sub / header.name).write_text("#define VALUE 2\n")
+    assert compiled("k.cu", text).digest != before
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize("kinds", [("link", "copy"), ("copy", "link")])
+def test_one_file_by_two_names_is_not_two_files(tmp_path, compiled, mechanism, kinds):
+    """``#pragma once`` tells them apart although all contents are equal."""
+    text = "#pragma once\n#ifdef ONE\n#define VALUE 1\n#endif\n#define ONE\n"
+    (tmp_path / "a.h").write_text(text)
+    digests = []
+    for kind in kinds:
+        (tmp_path / "b.h").unlink(missing_ok=True)
+        if kind == "link":
+            (tmp_path / "b.h").symlink_to("a.h")
+        else:
+            (tmp_path / "b.h").write_text(text)
+        digests.append(compiled("k.cu", f'#include "a.h"\n#include "b.h"\n{DEFAULT}').digest)
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no folder below /dev")
+def test_headers_below_a_folder_of_the_system(compiled, mechanism, monkeypatch):
+    """Checkouts lie below /dev/shm, /run or, by its first letters alone, /runner."""
+    monkeypatch.setenv("PERFASSERT_SANDBOX", "off")  # which reads no source there
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        header = Path(folder, "n.h")
+        digests = []
+        for state in STATES[1:3]:
+            write_state(header, state)
+            digests.append(compiled(f"{folder}/k.cu", f'#include "n.h"\n{KERNEL}').digest)
+    assert digests[0] != digests[1]
+    for path in ("/runner/n.h", "/devel/n.h", "/etcetera/n.h"):
+        assert inputs.FileStates().counts(path)
 
 
 @pytest.mark.usefixtures("toolchain")

@@ -18,6 +18,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
@@ -35,9 +36,14 @@ Recall = Callable[[str, Callable[[], Any]], Any]
 LOG = logging.getLogger("perfassert.toolchain")
 ABSENT, SPECIAL = "absent", "special"
 _RECORDS = 16  # of one key, the latest last
+_DIGEST = re.compile("[0-9a-f]{64}")
 _DIGESTED = 4 << 20  # bytes: larger files are programs and libraries, known by size and time
-_VOLATILE = ("/proc", "/sys", "/dev", "/etc", "/run")
+_SETTINGS = ("/proc/", "/sys/", "/etc/")
 """Folders that hold no code; the cache of the dynamic linker, which any installation rewrites."""
+_DEVICES = ("/dev/", "/run/")
+"""Folders of devices and sockets; of regular files where a checkout lies in memory."""
+_SAME = "same content: "
+"""Begins the entry of a record that tells which of some paths are one file."""
 
 
 class FilesChanged(Exception):
@@ -58,8 +64,10 @@ class FileStates:
 
     @cached_property
     def _fixed(self) -> tuple[str, ...]:
+        """The folders, each as it is named and as it is with links followed."""
         folders = (*map(str, self._identified), *python_folders())
-        return tuple(f"{os.path.realpath(folder)}{os.sep}" for folder in folders)
+        named = (*map(os.path.abspath, folders), *map(os.path.realpath, folders))
+        return tuple(f"{folder}{os.sep}" for folder in dict.fromkeys(named))
 
     def get(self, path: str) -> str:
         """Return the state of a file, as it was when this object was first asked."""
@@ -69,6 +77,8 @@ class FileStates:
 
     def look(self, path: str) -> str:
         """Return the state of a file now: a digest, size and time, or a word for what is none."""
+        if path.startswith(_SAME):
+            return _identities(json.loads(path.removeprefix(_SAME)))
         try:
             info = os.stat(path)
             if stat.S_ISDIR(info.st_mode):
@@ -89,10 +99,39 @@ class FileStates:
         return digest(content)
 
     def counts(self, path: str) -> bool:
-        """Return False for a file that cannot change a result, or only with the key."""
-        return not path.startswith((*_VOLATILE, *self._fixed)) and (
-            not os.path.realpath(path).startswith(self._fixed)
-        )
+        """Return False for a file that cannot change a result, or only with the key.
+
+        A link counts wherever it leads: it can be replaced.
+        """
+        if path.startswith(_SETTINGS):
+            return False
+        if path.startswith(_DEVICES):
+            return self.get(path) != SPECIAL
+        inside = path.startswith(self._fixed) and os.pardir not in Path(path).parts
+        return not inside or not os.path.realpath(path).startswith(self._fixed)
+
+    def alike(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Return, for each group of files with the same content, which of them are one file.
+
+        ``#pragma once`` goes by that, and by times: a copy is another file, a link is not.
+        """
+        groups: dict[str, list[str]] = {}
+        for path, state in sorted(files.items()):
+            if _DIGEST.fullmatch(state) and not path.startswith(_SAME):
+                groups.setdefault(state, []).append(path)
+        several = (f"{_SAME}{json.dumps(paths)}" for paths in groups.values() if len(paths) > 1)
+        return {entry: self.look(entry) for entry in several}
+
+
+def _identities(paths: list[str]) -> str:
+    """Number files by identity, and by the time of their last change."""
+    try:
+        found = [os.stat(path) for path in paths]
+    except OSError:
+        return ABSENT
+    files = [(info.st_dev, info.st_ino) for info in found]
+    times = [info.st_mtime_ns for info in found]
+    return str([(files.index(f), times.index(t)) for f, t in zip(files, times, strict=True)])
 
 
 def digest(content: bytes) -> str:
@@ -122,7 +161,8 @@ class Inputs:
     def add(self, files: Mapping[str, str]) -> None:
         """Add files in the states that a part of the result was made from."""
         for path, state in files.items():
-            if self._states.counts(path) and self.files.setdefault(path, state) != state:
+            counts = path.startswith(_SAME) or self._states.counts(path)
+            if counts and self.files.setdefault(path, state) != state:
                 raise FilesChanged(path)
 
     def watch(self, folder: str | Path | None) -> FileWatch | None:
@@ -189,6 +229,7 @@ def remember(
                     inputs.files = files
                     return value
         value = make()
+        inputs.files |= inputs._states.alike(inputs.files)
         inputs.check()
         if inputs.why_unknown:
             _say_once(inputs.why_unknown)
