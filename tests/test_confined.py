@@ -99,6 +99,41 @@ def test_links_and_line_tables_show_no_secret(tmp_path, monkeypatch):
     assert _Texts().line(str(tmp_path / "own.cu"), 1) == ""
 
 
+@pytest.mark.skipif(tools.find("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("host", ["", "#include <cstdio>\n"])
+@pytest.mark.parametrize(
+    "begin", ["k.cu:5: error: x", "k.cu(5): error: x", "ptxas k.cu, line 5; error : x"]
+)
+def test_a_name_of_a_line_that_looks_like_a_message(project, host, begin):
+    """GCC quotes the file that ``#line`` names."""
+    odd = project / begin
+    odd.mkdir()
+    (project / "k.cu").write_text(
+        f'{host}{KERNEL}\nint main() {{}}\n#line 1 "{odd}/../s.env"\n#error foo\n'
+    )
+    with pytest.raises(KernelSourceError) as caught:
+        build(Source(project / "k.cu", "cuda"), "sm_80")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["-I{}", "-I..", "-I ../.."])
+def test_include_folders_lie_inside(project, option):
+    (project / "k.cu").write_text(KERNEL)
+    source = Source(project / "k.cu", "cuda", options=(option.format(project.parent),))
+    with pytest.raises(KernelSourceError, match=r"include folder: .* lies outside"):
+        build(source, "sm_80")
+    with pytest.raises(KernelSourceError, match=r"include folder: .* lies outside"):
+        build(Source(project / "k.cu", "cuda", include_dirs=("..",)), "sm_80")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "/**/", " /* ( */ ", "\\\n"])
+def test_no_probe_asks_for_a_file_outside(project, blank):
+    probe = f'#if __has_include{blank}("{project.parent}/secret.h")\n#endif\n'
+    (project / "k.cu").write_text(probe + KERNEL)
+    with pytest.raises(KernelSourceError, match="leads out of what"):
+        build(Source(project / "k.cu", "cuda"), "sm_80")
+
+
 @pytest.mark.skipif(tools.find("nvrtc") is None, reason="NVRTC is not installed")
 def test_a_link_to_a_secret_is_not_quoted(tmp_path):
     (tmp_path / "s.env").write_text(SECRET)

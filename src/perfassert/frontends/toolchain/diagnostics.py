@@ -11,11 +11,10 @@ from perfassert.system.confined import is_source, outside, read_text
 
 from .tools import HEADERS, include_dirs
 
-_CUDA = re.compile(
-    r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)$"
-)
-_GCC = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
-_PTX = re.compile(r"^ptxas (?P<file>.+?), line (?P<line>\d+); (?:error|fatal)\s*: (?P<text>.*)$")
+_CUDA = re.compile(r"\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: ")
+_GCC = re.compile(r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: ")
+_PTX = re.compile(r", line (?P<line>\d+); (?:error|fatal)\s*: ")
+"""Between the name of a file and what is wrong there, as NVIDIA's front ends, GCC, ptxas say it."""
 _FEATURE = re.compile(
     r"cannot be compiled for architecture|not supported on \.target|requires \.target"
 )
@@ -64,31 +63,35 @@ def failure(
     ``where`` is the place if the log names none.
     """
     lines = log.splitlines()
-    errors = [
-        (i, m) for i, line in enumerate(lines) for p in (_CUDA, _PTX, _GCC) if (m := p.match(line))
-    ]
+    errors = [(i, readings) for i, line in enumerate(lines) if (readings := _readings(line))]
     if not errors:
         plain = next((m for line in lines if (m := _PLAIN.match(line))), None)
-        message = (
-            f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {log.strip() or 'failed'}"
-        )
+        told = "\n".join(line for line in lines if not line.startswith(" ")).strip()
+        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {told or 'failed'}"
         return KernelSourceError(f"{where}: {message}{_remedy(log, where)}")
-    at, first = errors[0]
-    if not _may_be_repeated(first["file"]):
+    at, readings = errors[0]
+    file, number, text = readings[0]
+    if not all(_may_be_repeated(name) for name, _, _ in readings):
         return KernelSourceError(
-            f"{first['file']}:{first['line']}: it does not compile; what the compiler says is not "
-            "shown, as that is no source file"
+            f"{file}:{number}: it does not compile; what the compiler says is not shown, as that "
+            "is no source file"
         )
-    shown = _following(lines[at + 1 :]) or _quote_line(
-        texts or {}, first["file"], int(first["line"])
-    )
+    shown = _following(lines[at + 1 :]) or _quote_line(texts or {}, file, number)
     rest = f"\n({len(errors) - 1} more)" if len(errors) > 1 else ""
-    place = f"{first['file']}:{first['line']}: {first['text'].strip()}"
     hint = "\noption -arch=sm_…a (or f) compiles for features of one architecture"
-    rest += hint if _FEATURE.search(first["text"]) else ""
-    return KernelSourceError(
-        "\n".join([place, *shown]) + rest + _remedy(first["text"], first["file"])
-    )
+    rest += hint if _FEATURE.search(text) else ""
+    place = f"{file}:{number}: {text.strip()}"
+    return KernelSourceError("\n".join([place, *shown]) + rest + _remedy(text, file))
+
+
+def _readings(line: str) -> list[tuple[str, int, str]]:
+    """Return the file, line and text of an error in each way that they can be told apart: a
+    ``#line`` gives a file any name, one that looks like the beginning of a message, too."""
+    return [
+        (line[: m.start()].removeprefix("ptxas "), int(m["line"]), line[m.end() :])
+        for pattern in (_CUDA, _PTX, _GCC)
+        for m in pattern.finditer(line, 1)
+    ]
 
 
 def _may_be_repeated(file: str) -> bool:

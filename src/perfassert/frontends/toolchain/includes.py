@@ -25,7 +25,10 @@ from perfassert.system.confined import (
 MOST_FILES = 20_000
 MOST_BYTES = 256 << 20  # of all files
 MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
-_PROBE = re.compile(rb"__has_(?:include(?:_next)?|embed)\s*\(\s*([^)]{0,4096})")
+_BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/)){0,4096}\*/)*"
+_PROBE = re.compile(
+    rb"__has_(?:include(?:_next)?|embed)" + _BLANK + rb"\(" + _BLANK + rb"([^)]{0,4096})"
+)
 _ASKED = re.compile(rb"__has_(?:include|embed)")
 _PASTED = re.compile(rb"##|%:%:")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
@@ -193,10 +196,16 @@ def _begins_line(text: bytes, at: int) -> bool:
 
 
 def check_confined(files: Closure, folders: Sequence[Path]) -> None:
-    """Where sources are confined: every file lies in their folder, is code, and names what it
-    includes; raises :class:`KernelSourceError`."""
+    """Raise :class:`KernelSourceError` for sources that leave the folder that they are confined to.
+
+    Every file and every folder that is searched lies in it; a file is code, and names what it
+    includes.
+    """
     if confining() is None:
         return
+    for folder in folders:
+        if why := outside(folder):
+            raise KernelSourceError(f"include folder: {why}")
     if files.unknown.startswith(_CUT_OFF):
         raise KernelSourceError(f"#include: {files.unknown}; {FOLDER} is set")
     inside = {path: content for path, content in files.files.items() if not outside(path)}
