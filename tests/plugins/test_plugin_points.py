@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -204,15 +205,35 @@ def ask_for_nothing_known(hook):
 
 
 def test_what_fails_at_work_is_named(add):
-    class Failing(Shorter):
-        def match(self, case):
-            raise KeyError("loop")
-
-    add("bad", optimizers=lambda: [Failing()], metrics=lambda: [Metric("m", lambda p: 1 / 0)])
-    with pytest.raises(pa.PluginError, match="plug-in bad: optimizer 'Shorter Chain' failed"):
-        chain().advice  # noqa: B018 - found when asked for
+    add("bad", metrics=lambda: [Metric("m", lambda p: 1 / 0)])
     with pytest.raises(pa.PluginError, match="plug-in bad: metric 'm' failed: ZeroDivisionError"):
         pa.predict(copy_kernel(), LAUNCH, "a100").expect(m=1)
+
+
+def failing(case):
+    raise KeyError("loop")
+
+
+@pytest.mark.parametrize(
+    ("match", "reason"),
+    [
+        (failing, "plug-in bad: optimizer 'Shorter Chain' failed: KeyError: 'loop'"),
+        (lambda case: "text", "optimizer 'Shorter Chain' failed: .* which is no Match"),
+        (
+            lambda case: replace(Shorter().match(case), change="text"),
+            "optimizer 'Shorter Chain': its change failed: ",
+        ),
+    ],
+)
+def test_an_optimizer_that_fails_costs_its_own_advice(add, match, reason):
+    before = chain()
+    stalls, advice = before.stalls, before.advice
+    optimizer = Shorter()
+    optimizer.match = match
+    add("bad", optimizers=lambda: [optimizer])
+    with pytest.warns(pa.PluginWarning, match=reason):
+        now = chain().diagnosis
+    assert (now.advice, now.stalls) == (advice, stalls)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from random_kernels.generator import generate
 from random_kernels.measure import source_of
 
 import perfassert as pa
+from perfassert.predictor import diagnose
 from perfassert.predictor.memo import Memo
 
 DEVICES = ("a100", "h100", "rtx-3090")
@@ -179,6 +180,16 @@ def test_pickle_carries_a_diagnosis_only_if_there_is_one():
     assert (full.diagnosis, full.timeline) == (diagnosis, lanes)
     read = pa.Prediction.from_dict(prediction.to_dict())
     assert (read.stalls, read.timeline) == (diagnosis.stalls, ())
+
+
+def test_a_question_is_diagnosed_once(monkeypatch):
+    launch, count = pa.Launch.cover((1024, 256), (32, 2)), []
+    real = diagnose.diagnose
+    monkeypatch.setattr(diagnose, "diagnose", lambda *given: count.append(1) or real(*given))
+    session = pa.Session()
+    first, second = (session.predict(described(), launch, "a100") for _ in range(2))
+    assert first.advice is second.advice
+    assert len(count) == 1
 
 
 def test_a_timeline_is_that_of_its_question(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,9 +16,10 @@ from perfassert.engines.advisor.blame import Blame, BlameResult, blame
 from perfassert.engines.advisor.case import Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
-from perfassert.engines.advisor.optimizers import all_optimizers
+from perfassert.engines.advisor.optimizers import all_optimizers, plugged_optimizers
 from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
+from perfassert.errors import PluginWarning
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import AccessKernel, BoundKernel
@@ -58,9 +60,21 @@ def diagnose(prediction: Any, model: Model, predict: Predict) -> Diagnosis:
 
 def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
     """Suggestions by what simulation says of them, the best first; none that hardly gains."""
-    resimulations = [resimulate(advice, match, again) for advice, match in advised]
+    resimulations = [_resimulate(advice, match, again) for advice, match in advised]
     worth = [round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + LEAST_GAIN]
     return tuple(sorted(worth, key=lambda a: (-a.speedup, a.optimizer)))
+
+
+def _resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
+    """The same; a change of a plug-in that cannot be made is said, and costs no other advice."""
+    if plugged_optimizers().get(advice.optimizer) is None:
+        return resimulate(advice, match, again)
+    try:
+        return resimulate(advice, match, again)
+    except Exception as error:
+        told = f"optimizer {advice.optimizer!r}: its change failed: {type(error).__name__}: {error}"
+        warnings.warn(told, PluginWarning, stacklevel=2)
+        return None
 
 
 def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | None:

@@ -152,13 +152,13 @@ class Session:
         """
         if question.volumes:
             return _NO_DIAGNOSIS
-        from perfassert.engines.advisor.optimizers import all_optimizers
+        from perfassert.engines.advisor.optimizers import plugged_optimizers
         from perfassert.predictor.diagnose import diagnose
 
         def make() -> Diagnosis:
             return diagnose(prediction, self.model(question), self.predict)
 
-        key = question.key and (question.key, SameObjects(all_optimizers()))
+        key = question.key and (question.key, SameObjects(plugged_optimizers().values()))
         return self._memo.recall("diagnose", key, make, lambda _: _PREDICTION_BYTES)
 
     def timeline(self, question: Question) -> tuple[Lane, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.estimators import stall_elimination as eliminated
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING, Optimizer, speedup
+from perfassert.errors import PluginError, PluginWarning
 from perfassert.kernel.samples import Count
 from perfassert.prediction.prediction import Advice
 
@@ -57,7 +59,11 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
     """
     suggestions = []
     for optimizer in optimizers:
-        match = optimizer.match(case)
+        try:
+            match = optimizer.match(case)
+        except PluginError as error:  # which costs the plug-in's own advice and no other
+            warnings.warn(str(error), PluginWarning, stacklevel=2)
+            continue
         if match is None:
             continue
         estimate = speedup(case, match, optimizer.category)

@@ -9,7 +9,7 @@ from typing import Any
 from perfassert.engines.advisor.advise import own_optimizers
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.optimizer import CATEGORIES, Optimizer
-from perfassert.errors import close_matches
+from perfassert.errors import close_matches, in_short
 from perfassert.plugins import Contributions, gather, wrap_errors
 
 
@@ -40,4 +40,17 @@ def _read_optimizers(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]
         if category not in CATEGORIES:
             hint = close_matches(str(category), CATEGORIES) or f"; known: {', '.join(CATEGORIES)}"
             raise ValueError(f"optimizer {name!r}: unknown category {category!r}{hint}")
-        yield name, _Plugged(name, category, wrap_errors(plugin, f"optimizer {name!r}", match))
+        checked = wrap_errors(plugin, f"optimizer {name!r}", _checked(match))
+        yield name, _Plugged(name, category, checked)
+
+
+def _checked(match: Callable[[Case], Any]) -> Callable[[Case], Match | None]:
+    """Wrap a plug-in's ``match``: whatever it returns but a :class:`Match` or None is an error."""
+
+    def call(case: Case) -> Match | None:
+        found = match(case)
+        if found is None or isinstance(found, Match):
+            return found
+        raise TypeError(f"match() gave {in_short(found)}, which is no Match")
+
+    return call
