@@ -21,7 +21,7 @@ from perfassert.engines.advisor.advise import advise, own_optimizers
 from perfassert.engines.advisor.blame import blame
 from perfassert.engines.advisor.code import Code
 from perfassert.frontends.toolchain import tools
-from perfassert.predictor.diagnose import advisor_case, latency_bounds
+from perfassert.predictor.diagnose.diagnose import advisor_case, latency_bounds
 from perfassert.predictor.model import bind_launch, make_model
 from perfassert.predictor.session import DEFAULT
 

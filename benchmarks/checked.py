@@ -16,7 +16,7 @@ import perfassert as pa
 from perfassert.frontends.analysis.describe import describe
 from perfassert.lab.validation.build import make_kernel, make_launch, row_names
 from perfassert.lab.validation.read import read_suite
-from perfassert.predictor import executed
+from perfassert.predictor.sample import executed
 
 SUITE = Path(__file__).parents[1] / "validation" / "own_kernels.toml"
 KERNELS = ("copy", "saxpy", "jacobi2d", "star3d", "box3d", "transpose_padded", "sum_tree",

@@ -23,7 +23,7 @@ from typing import Any
 
 import perfassert as pa
 from perfassert.kernel.description import CompiledKernel
-from perfassert.predictor.executed import bind_question
+from perfassert.predictor.sample.executed import bind_question
 from perfassert.predictor.session import DEFAULT
 from perfassert.report.tables import table
 

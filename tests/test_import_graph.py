@@ -11,7 +11,7 @@ import perfassert
 ROOT = Path(perfassert.__file__).parent
 UPWARDS = [
     ("perfassert.prediction.prediction", "perfassert.expect.check"),
-    ("perfassert.prediction.prediction", "perfassert.predictor.pairs"),
+    ("perfassert.prediction.prediction", "perfassert.predictor.judge.pairs"),
 ]
 """Methods of the public value that import what they call when they are called."""
 

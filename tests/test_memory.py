@@ -30,10 +30,10 @@ CACHES = {
     "hardware/load.py _shipped_files": "no argument: names of the shipped devices",
     "hardware/load.py _load": "a device, by path and digests of its files",
     "hardware/matrix.py from_name": "by the name of a variant",
-    "predictor/errors.py _table": "no argument: the shipped table of errors",
-    "predictor/errors.py _error_of_like": "by metric and kind of prediction",
-    "predictor/memory.py _queue_latency": "by two numbers",
-    "predictor/pairs.py _table": "no argument: the shipped table of pairs",
+    "predictor/judge/errors.py _table": "no argument: the shipped table of errors",
+    "predictor/judge/errors.py _error_of_like": "by metric and kind of prediction",
+    "predictor/cost/memory.py _queue_latency": "by two numbers",
+    "predictor/judge/pairs.py _table": "no argument: the shipped table of pairs",
     "system/processes.py mechanisms": "no argument: what the kernel of the system offers",
     "system/processes.py python_folders": "no argument: folders of the interpreter",
     "system/watched_files.py _path_arguments": "no argument: system calls of the machine",
@@ -46,7 +46,7 @@ KEPT_BY_VALUES = {
     "engines/volume/executed.py": "bytes that executed blocks touch, by granularity",
     "engines/volume/written.py": "expressions of a described kernel, by names and values",
     "frontends/access_graph.py": "the graph of a described kernel",
-    "predictor/control_dependence.py": "of a program",
+    "predictor/rewrites/control_dependence.py": "of a program",
     "predictor/model.py": "the graph of a described kernel with its accesses",
 }
 """Files with ``once``: what follows from an immutable value alone, and dies with it."""

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from perfassert.perf_toml.launches import launches as launches
     from perfassert.prediction.prediction import Advice as Advice
     from perfassert.prediction.prediction import Prediction as Prediction
-    from perfassert.predictor.measured_advice import advise as advise
+    from perfassert.predictor.diagnose.measured_advice import advise as advise
     from perfassert.predictor.predict import predict as predict
     from perfassert.predictor.session import Session as Session
     from perfassert.pytest_plugin.session import Perf as Perf
@@ -106,7 +106,7 @@ _HOMES = {
     "kernel.tensor_map": ("TensorMap",),
     "frontends.nsight": ("read_samples",),
     "perf_toml.launches": ("RecordedLaunch", "launches"),
-    "predictor.measured_advice": ("advise",),
+    "predictor.diagnose.measured_advice": ("advise",),
     "predictor.predict": ("predict",),
     "predictor.session": ("Session",),
     "prediction.prediction": ("Advice", "Prediction"),

@@ -30,9 +30,9 @@ from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.diagnose import advisor_case
+from perfassert.predictor.diagnose.diagnose import advisor_case
 from perfassert.predictor.predict import predict
-from perfassert.predictor.whatif import with_changes
+from perfassert.predictor.rewrites.whatif import with_changes
 from perfassert.quantity import parse_quantity
 
 REFERENCE_DEVICE = "A100-SXM4-40GB"

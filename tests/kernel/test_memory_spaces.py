@@ -6,7 +6,7 @@ import perfassert as pa
 from perfassert.engines.advisor.code import Code
 from perfassert.kernel.graph import Node
 from perfassert.kernel.roles import node_space, off_chip, space_of
-from perfassert.predictor.diagnose import latency_bounds
+from perfassert.predictor.diagnose.diagnose import latency_bounds
 
 FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_load",
        "local_store", "async_copy"}  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from address_pairs import DEVICE, PAIRS, SIDE, N, copied, cover, plane, row, structures
 
 import perfassert as pa
-from perfassert.predictor.rewritten_accesses import neighbours, rewrite
+from perfassert.predictor.rewrites.rewritten_accesses import neighbours, rewrite
 
 BY_ADDRESSES = {
     "Coalescing", "Memory Transaction Reduction", "Block Shape", "Block Increase",

@@ -7,7 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.engines.advisor.stall_elimination import Coalescing
-from perfassert.predictor.diagnose import advisor_case
+from perfassert.predictor.diagnose.diagnose import advisor_case
 
 KERNELS = Path(__file__).with_name("irregular.cu")
 N = 1 << 16

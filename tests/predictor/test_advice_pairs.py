@@ -7,7 +7,7 @@ from advice_pairs import PAIRS, TILES, N, predicted
 import perfassert as pa
 from perfassert.kernel.graph import ItemKind
 from perfassert.predictor.model import model_of
-from perfassert.predictor.scheduling import remove
+from perfassert.predictor.rewrites.scheduling import remove
 
 
 def made(make):

@@ -11,10 +11,10 @@ from perfassert.kernel.affine import Affine
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import ItemKind
 from perfassert.kernel.names import LoopCounter
-from perfassert.predictor.changed_accesses import _laid_out
-from perfassert.predictor.changed_graph import balance_warps, without, work_alone
-from perfassert.predictor.scheduling import reschedule
-from perfassert.predictor.unrolling import unroll_factor, unroll_loops
+from perfassert.predictor.rewrites.changed_accesses import _laid_out
+from perfassert.predictor.rewrites.changed_graph import balance_warps, without, work_alone
+from perfassert.predictor.rewrites.scheduling import reschedule
+from perfassert.predictor.rewrites.unrolling import unroll_factor, unroll_loops
 
 A100 = pa.device("a100")
 LATENCIES = {

@@ -10,7 +10,7 @@ from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.names import LoopCounter
-from perfassert.predictor import checked
+from perfassert.predictor.sample import checked
 from perfassert.source import CORRECTED
 
 TEXT = """

@@ -22,8 +22,8 @@ from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.executed import WorkingBlocks
-from perfassert.predictor.agreement import Agreement
-from perfassert.predictor.executed import execution_arguments, loop_members
+from perfassert.predictor.sample.agreement import Agreement
+from perfassert.predictor.sample.executed import execution_arguments, loop_members
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, VALIDATION = ROOT / "examples" / "kernels", ROOT / "validation" / "kernels"

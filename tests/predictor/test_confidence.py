@@ -6,8 +6,8 @@ import pytest
 
 import perfassert as pa
 from perfassert.hardware.shipped import read_fit
-from perfassert.predictor.confidence import GUESSED_FROM
-from perfassert.predictor.errors import TABLE, WITH_ERROR_BAND, kind_of
+from perfassert.predictor.judge.confidence import GUESSED_FROM
+from perfassert.predictor.judge.errors import TABLE, WITH_ERROR_BAND, kind_of
 
 KERNELS = Path(__file__).parents[1] / "frontends" / "kernels"
 A100 = "A100-SXM4-40GB"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfassert.predictor.dealing import Alone, BlockWork, makespan, unevenness
+from perfassert.predictor.simulate.dealing import Alone, BlockWork, makespan, unevenness
 
 
 def test_equal_blocks_that_fill_a_unit_take_their_work():

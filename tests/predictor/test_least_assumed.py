@@ -6,7 +6,7 @@ import pytest
 import perfassert as pa
 from perfassert.expect.metrics import metric, value_of
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.predictor.errors import GUESSED, PredictionKind, bands_of_guess, error_band
+from perfassert.predictor.judge.errors import GUESSED, PredictionKind, bands_of_guess, error_band
 
 CODE = """
 extern "C" __global__ void gather(const int* __restrict__ index, const float* __restrict__ in,

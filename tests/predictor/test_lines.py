@@ -4,7 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
-from perfassert.predictor.line_costs import line_costs
+from perfassert.predictor.diagnose.line_costs import line_costs
 
 SOURCE = """\
 __device__ __forceinline__ float weight(const float* w, int i) {

@@ -5,7 +5,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.engines.execution.plan import ExecutionLimits
-from perfassert.predictor import executed
+from perfassert.predictor.sample import executed
 
 CODE = """
 extern "C" __global__ void sum_shifted(const float* __restrict__ in,

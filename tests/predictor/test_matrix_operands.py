@@ -5,7 +5,7 @@ import pytest
 import perfassert as pa
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.kernel.graph import Node
-from perfassert.predictor.matrix_units import MatrixUnits
+from perfassert.predictor.cost.matrix_units import MatrixUnits
 
 ROWS, PIECE, BANKS, WORD = 8, 16, 32, 4  # of a core matrix: its rows, their bytes
 SWIZZLES = (0, 32, 64, 128)

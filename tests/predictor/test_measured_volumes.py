@@ -4,7 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.errors import KernelError, LaunchError
-from perfassert.predictor.measured_volumes import MEASURABLE
+from perfassert.predictor.rewrites.measured_volumes import MEASURABLE
 
 N = 1 << 24
 LAUNCH = pa.Launch.cover(N, 256)

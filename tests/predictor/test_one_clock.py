@@ -19,9 +19,9 @@ from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.cases import TestCase
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.predictor.model import bind_launch
-from perfassert.predictor.resimulation import Resimulation
+from perfassert.predictor.rewrites.resimulation import Resimulation
 from perfassert.predictor.session import DEFAULT
-from perfassert.predictor.time import loaded_model
+from perfassert.predictor.simulate.time import loaded_model
 
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "examples" / "story" / "kernels"

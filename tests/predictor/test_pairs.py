@@ -7,7 +7,7 @@ import pytest
 from star3d25pt import DOMAIN, star3d25pt
 
 import perfassert as pa
-from perfassert.predictor.pairs import (
+from perfassert.predictor.judge.pairs import (
     PairError,
     PairKind,
     TimedLaunch,

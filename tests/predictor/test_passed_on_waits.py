@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfassert.kernel.graph import BodyItem, ItemKind
-from perfassert.predictor.list_scheduling import Step, pass_on_waits
+from perfassert.predictor.rewrites.list_scheduling import Step, pass_on_waits
 
 CYCLES = st.integers(1, 9)
 

@@ -7,13 +7,17 @@ from advice_pairs import FEW, ROWS, SOURCE, predicted
 
 import perfassert as pa
 from perfassert.kernel.graph import ItemKind
-from perfassert.predictor.changed_graph import OUTSIDE, inside
-from perfassert.predictor.control_dependence import ControlDependence
-from perfassert.predictor.list_scheduling import limit_latencies, stall_counts, unexplained_stalls
 from perfassert.predictor.model import model_of
-from perfassert.predictor.next_iteration import loads_for_next
-from perfassert.predictor.register_pressure import most_alive
-from perfassert.predictor.scheduling import _Scheduling, load_before_barriers, reschedule
+from perfassert.predictor.rewrites.changed_graph import OUTSIDE, inside
+from perfassert.predictor.rewrites.control_dependence import ControlDependence
+from perfassert.predictor.rewrites.list_scheduling import (
+    limit_latencies,
+    stall_counts,
+    unexplained_stalls,
+)
+from perfassert.predictor.rewrites.next_iteration import loads_for_next
+from perfassert.predictor.rewrites.register_pressure import most_alive
+from perfassert.predictor.rewrites.scheduling import _Scheduling, load_before_barriers, reschedule
 
 KERNELS = {
     "guarded": FEW, "rows_at_once": ROWS, "two_phases": FEW, "divided": FEW, "imbalanced": FEW,

@@ -14,7 +14,7 @@ from random_kernels.generator import generate
 from random_kernels.measure import source_of
 
 import perfassert as pa
-from perfassert.predictor import diagnose
+from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.memo import Memo
 
 DEVICES = ("a100", "h100", "rtx-3090")
@@ -180,6 +180,31 @@ def test_pickle_carries_a_diagnosis_only_if_there_is_one():
     assert (full.diagnosis, full.timeline) == (diagnosis, lanes)
     read = pa.Prediction.from_dict(prediction.to_dict())
     assert (read.stalls, read.timeline) == (diagnosis.stalls, ())
+
+
+@pytest.mark.parametrize("change", [{"registers": 64}, {"shared_bytes": 1024}])
+def test_what_is_said_to_be_otherwise_is_part_of_the_question(tmp_path, change):
+    path = tmp_path / "k.cu"
+    path.write_text(COPY.replace("INDEX", "i"))
+    plain = pa.predict(pa.from_cuda(path), pa.Launch(64, 128, {"n": 1 << 13}), "a100")
+    (name, value), resources = *change.items(), plain.resources
+    changed = [pa.whatif(plain, **{name: value + n}).after for n in (0, 0, 1)]
+    assert changed[0].question == changed[1].question != changed[2].question != plain.question
+    assert getattr(changed[0].resources, name) == value
+    same = pa.whatif(plain, **{name: getattr(resources, name)}).after
+    assert same.to_dict() | {"question": ""} == plain.to_dict() | {"question": ""}
+
+
+def test_code_with_changes_is_executed_as_without(tmp_path):
+    """What execution decides it decides of the changed kernel, too."""
+    path = tmp_path / "gather.cu"
+    path.write_text(GATHER)
+    index = np.random.default_rng(1).permutation(N).astype(np.int32)
+    launch = pa.Launch.cover(N, 256, {"x": index, "n": N})
+    plain = pa.predict(pa.from_cuda(path), launch, "a100")
+    changed = pa.whatif(plain, registers=plain.resources.registers + 8).after
+    assert changed.volumes.l2_load.total == plain.volumes.l2_load.total
+    assert changed.volumes.l2_load.per_thread > 30
 
 
 def test_a_question_is_diagnosed_once(monkeypatch):

@@ -3,9 +3,10 @@
 import pytest
 
 import perfassert as pa
-from perfassert.predictor import diagnose, time
+from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.session import launch_model
-from perfassert.predictor.shortening import shorten_loops
+from perfassert.predictor.simulate import time
+from perfassert.predictor.simulate.shortening import shorten_loops
 
 pytest.importorskip("nvidia.cu13")
 

@@ -9,7 +9,7 @@ import perfassert as pa
 from perfassert.frontends.nsight import STALL_COLUMNS
 from perfassert.kernel.samples import REASONS, STALLS
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import sampling
+from perfassert.predictor.diagnose import sampling
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
 PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"

@@ -10,7 +10,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
-from perfassert.predictor.line_findings import line_findings
+from perfassert.predictor.diagnose.line_findings import line_findings
 from perfassert.report.sarif import RULES, SarifResult, results_of_report, sarif_text
 
 SOURCE = """\

@@ -23,7 +23,7 @@ from math import inf, prod
 
 from perfassert.baseline.components import Change, components, same
 from perfassert.baseline.entry import UNKNOWN, Entry
-from perfassert.predictor.pairs import CONFIDENCE, TimedLaunch, probability
+from perfassert.predictor.judge.pairs import CONFIDENCE, TimedLaunch, probability
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
 

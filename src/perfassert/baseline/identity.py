@@ -39,7 +39,9 @@ def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
     if isinstance(code, CompiledCode):
         code = code.build(device.arch)
     if isinstance(code, BuiltCode):
-        return _hash([_code(code), kernel.updates_per_thread])
+        known = [_code(code), kernel.updates_per_thread]
+        overrides = kernel.overrides if isinstance(kernel, CompiledKernel) else {}
+        return _hash([*known, sorted(overrides.items())] if overrides else known)
     plain = canonical(kernel.bind(launch, device.arch, device.warp_size)[0])
     return _hash(plain if code is None else [device.arch, plain])
 

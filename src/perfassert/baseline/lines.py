@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from perfassert.baseline.stalls import grown_stall
 from perfassert.prediction.prediction import Advice, Prediction
-from perfassert.predictor.line_costs import LineCost, line_costs
+from perfassert.predictor.diagnose.line_costs import LineCost, line_costs
 
 _CAUSE = 0.3  # of the difference: what brings back less is not called the cause
 _SAME = 0.9  # of its worth now: advice that was worth as much before is no news

@@ -91,8 +91,8 @@ def _advice_output(
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
     from perfassert.cli.attempts import to_data, try_changes
-    from perfassert.predictor.diagnose import LEAST_GAIN, dependency_coverage
-    from perfassert.predictor.measured_advice import advise
+    from perfassert.predictor.diagnose.diagnose import LEAST_GAIN, dependency_coverage
+    from perfassert.predictor.diagnose.measured_advice import advise
     from perfassert.predictor.predict import predict
     from perfassert.report.advice import coverage, report, to_dict
 

@@ -163,8 +163,8 @@ def _predict_attempt(
 ) -> Tried:
     from perfassert.predictor.model import model_of
     from perfassert.predictor.predict import predict
-    from perfassert.predictor.relaunching import resizable, same_work
-    from perfassert.predictor.whatif import with_changes
+    from perfassert.predictor.rewrites.relaunching import resizable, same_work
+    from perfassert.predictor.rewrites.whatif import with_changes
 
     advice = {a.optimizer: a.speedup for a in before.advice or ()}
     estimate = advice.get(attempt.optimizer)

@@ -123,13 +123,13 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _runner(gpu: Device) -> Runner:
-    from perfassert.predictor.running import run
+    from perfassert.predictor.sample.running import run
 
     return partial(run, device=gpu)
 
 
 def _sampler(gpu: Device) -> Sampler:
-    from perfassert.predictor.running import sample
+    from perfassert.predictor.sample.running import sample
 
     return partial(sample, device=gpu)
 

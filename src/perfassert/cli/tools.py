@@ -201,7 +201,7 @@ def whatif(
     """The launch predicted again with `changes`: `{"registers": 32}`, `{"block": [32, 8]}`, factors
     of the GPU's values (`{"dram_bandwidth": 2}`) or of latencies (`{"latency": {"fma": 0.5}}`)."""
     from perfassert.predictor.predict import predict as predict_launch
-    from perfassert.predictor.whatif import with_changes
+    from perfassert.predictor.rewrites.whatif import with_changes
 
     before = _prediction(
         source, device, grid, block, kernel, args, defines, assume, options, include_dirs,

@@ -15,7 +15,7 @@ from perfassert.comparison.status import Status
 from perfassert.comparison.text import kernel as name_of
 from perfassert.comparison.text import times as times_of
 from perfassert.frontends.toolchain.names import without_parameters
-from perfassert.predictor.line_findings import SPILL, line_findings
+from perfassert.predictor.diagnose.line_findings import SPILL, line_findings
 from perfassert.report.sarif import LOST, REGRESSION, SarifResult
 from perfassert.system.confined import read_text
 

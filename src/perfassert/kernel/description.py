@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelError, check_kind, in_short
@@ -249,11 +249,13 @@ class CompiledKernel(Kernel):
     """Code, which is compiled for the device at hand and says the rest when a launch is known.
 
     ``spelled_out`` makes of arguments as a generator's caller gives them those that its code has;
-    a launch that has these already stays as it is.
+    a launch that has these already stays as it is. ``overrides``: what is said to be otherwise than
+    the compiler made it, by the name of the attribute of the bound kernel.
     """
 
     compiled: CompilableCode
     spelled_out: Callable[[Launch], Launch] | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def spell_out(self, launch: Launch) -> Launch:
         """The launch with the arguments that the code has."""
@@ -261,7 +263,12 @@ class CompiledKernel(Kernel):
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """See :meth:`CompilableCode.bind`."""
-        return self.compiled.bind(self.spell_out(launch), arch, warp_size)
+        bound, effective_launch = self.compiled.bind(self.spell_out(launch), arch, warp_size)
+        return self.override(bound), effective_launch
+
+    def override(self, bound: BoundKernel) -> BoundKernel:
+        """Return the bound kernel with the overrides."""
+        return replace(bound, **self.overrides) if self.overrides else bound
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

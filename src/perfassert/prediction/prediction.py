@@ -399,7 +399,7 @@ class Prediction:
         Source:
             ``devices/fits/pair-error.toml``; ``docs/results/decisions.md`` tests it.
         """
-        from perfassert.predictor.pairs import probability_faster
+        from perfassert.predictor.judge.pairs import probability_faster
 
         return probability_faster(self, other)
 

@@ -27,10 +27,10 @@ from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.fetching import Fetching
-from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
+from perfassert.predictor.cost.fetching import Fetching
+from perfassert.predictor.cost.memory import QUEUE, MemorySystem, with_touches
 from perfassert.predictor.question import Question
+from perfassert.predictor.rewrites.measured_volumes import with_measured
 from perfassert.source import Assumption
 
 BLOCK_LAUNCH = "block launch"
@@ -63,7 +63,9 @@ def bind_launch(question: Question) -> BoundLaunch:
     """Bind a kernel to its launch, and estimate what it moves."""
     kernel, launch, device = question.kernel, question.launch, question.device
     if isinstance(kernel, CompiledKernel):
-        from perfassert.predictor.executed import bind_question  # and front ends, which take long
+        from perfassert.predictor.sample.executed import (
+            bind_question,  # and front ends, which take long
+        )
 
         return estimate_question(question, *bind_question(question))
     return estimate_question(question, *kernel.bind(launch, device.arch, device.warp_size))

@@ -80,22 +80,32 @@ def make_question(
         assert analyses is not None
         kernel, code, arguments = _build(kernel, launch, device, analyses)
     measured = {name: _volume_content(value) for name, value in volumes.items()}
-    content: tuple[object, ...] = (kernel.updates_per_thread, device.digest, measured)
+    overrides = kernel.overrides if isinstance(kernel, CompiledKernel) else {}
+    content: tuple[object, ...] = (
+        kernel.updates_per_thread, dict(overrides), device.digest, measured
+    )  # fmt: skip
     try:
-        digest, key = _identify(kernel, code, (*content, arguments))
+        digest, key = _identify(kernel, code, arguments, device, content)
     except TypeError as error:
         raise LaunchError(f"the launch cannot be identified: {error}") from None
     return Question(kernel, launch, device, code, arguments, volumes, digest, key)
 
 
 def _identify(
-    kernel: Kernel, code: BuiltCode | None, rest: tuple[object, ...]
+    kernel: Kernel,
+    code: BuiltCode | None,
+    arguments: Launch,
+    device: Device,
+    content: tuple[object, ...],
 ) -> tuple[str, str | None]:
     """Return the digest and the key of a question."""
+    rest = (*content, arguments)
     if code is not None:
         digest = content_digest(code.digest(), *rest)
         return digest, content_digest(digest, code.built.digest)
-    known = kernel if isinstance(kernel, Description) else kernel.name  # which binds itself
+    known = kernel
+    if not isinstance(kernel, Description):  # code that only binds itself
+        known, _ = kernel.bind(arguments, device.arch, device.warp_size)
     digest = content_digest(known, *rest)
     if isinstance(kernel, BoundKernel) or not isinstance(kernel, Description):
         return digest, None  # the code is not part of the content

@@ -15,11 +15,11 @@ from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Diagnosis, Lane, Prediction
 from perfassert.prediction.seal import is_intact
-from perfassert.predictor.judge import judge
+from perfassert.predictor.judge.judge import judge
 from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch
 from perfassert.predictor.question import Question, make_question
-from perfassert.predictor.time import loaded_model
+from perfassert.predictor.simulate.time import loaded_model
 from perfassert.system.collection import without_collections
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Session:
         if question.volumes:
             return _NO_DIAGNOSIS
         from perfassert.engines.advisor.optimizers import plugged_optimizers
-        from perfassert.predictor.diagnose import diagnose
+        from perfassert.predictor.diagnose.diagnose import diagnose
 
         def make() -> Diagnosis:
             return diagnose(prediction, self.model(question), self.predict)
@@ -169,7 +169,7 @@ class Session:
         """
         if question.volumes:
             return ()
-        from perfassert.predictor.timeline import timeline
+        from perfassert.predictor.diagnose.timeline import timeline
 
         return self._memo.recall(
             "timeline",

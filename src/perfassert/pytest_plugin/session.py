@@ -31,7 +31,7 @@ from perfassert.perf_toml.launches import launches as read_launches
 from perfassert.perf_toml.launches import of_kernel
 from perfassert.prediction.prediction import Prediction
 from perfassert.prediction.seal import content_digest, is_intact
-from perfassert.predictor.pairs import CONFIDENCE
+from perfassert.predictor.judge.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
 from perfassert.pytest_plugin import guesses
 from perfassert.pytest_plugin.baselines import BASELINES

@@ -24,7 +24,7 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.ahead import compile_ahead
-from perfassert.predictor.pairs import CONFIDENCE
+from perfassert.predictor.judge.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
 from perfassert.quantity import to_list, to_real
 from perfassert.report.tables import Table, percent, table

@@ -11,7 +11,7 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Lane, Prediction, TimelineSpan
-from perfassert.predictor.diagnose import advisor_case
+from perfassert.predictor.diagnose.diagnose import advisor_case
 from perfassert.predictor.model import model_of
 from perfassert.predictor.predict import predict
 from perfassert.report.explain import reachable_instructions

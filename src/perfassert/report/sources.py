@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.line_costs import line_costs
-from perfassert.predictor.line_findings import line_findings
+from perfassert.predictor.diagnose.line_costs import line_costs
+from perfassert.predictor.diagnose.line_findings import line_findings
 
 Sources = Mapping[str, list[dict[str, Any]]]
-"""File → lines with their costs, in order; see :class:`~perfassert.predictor.LineCost`."""
+"""File → lines with their costs, in order; see :class:`~perfassert.predictor.diagnose.line_costs.LineCost`."""
 COSTS = ("sectors", "wavefronts", "instructions")
 
 

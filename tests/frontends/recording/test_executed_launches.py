@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from perfassert.hardware.load import device
-from perfassert.predictor.running import run
+from perfassert.predictor.sample.running import run
 
 LIMIT = 20_000_000
 DEVICE = device("A100-SXM4-40GB")

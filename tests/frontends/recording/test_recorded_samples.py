@@ -11,7 +11,7 @@ from perfassert.frontends.recording.series import LaunchSeries
 from perfassert.frontends.recording.write import files
 from perfassert.hardware.load import device
 from perfassert.perf_toml.launches import launches
-from perfassert.predictor.running import run, sample
+from perfassert.predictor.sample.running import run, sample
 
 DEVICE = device("A100-SXM4-40GB")
 GATHER = """

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from perfassert.lab.validation.bands import bands, bands_text, coverage
-from perfassert.predictor import errors
-from perfassert.predictor.errors import PredictionKind, error_band
+from perfassert.predictor.judge import errors
+from perfassert.predictor.judge.errors import PredictionKind, error_band
 
 DRAM = PredictionKind("sm_80", "compiled", "dram")
 TRAITS = {

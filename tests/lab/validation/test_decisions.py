@@ -17,8 +17,8 @@ from perfassert.lab.validation.pairs import (
     merge_decisions,
     pair_errors_text,
 )
-from perfassert.predictor.errors import PredictionKind
-from perfassert.predictor.pairs import ANY, PairError, PairKind
+from perfassert.predictor.judge.errors import PredictionKind
+from perfassert.predictor.judge.pairs import ANY, PairError, PairKind
 
 KIND = PairKind("compiled", "same", "l1")
 
@@ -125,7 +125,7 @@ def test_times_within_a_percent_are_not_decided_by_the_rounded_table():
 
 
 def test_the_table_can_be_read(monkeypatch, tmp_path):
-    from perfassert.predictor import pairs as reader
+    from perfassert.predictor.judge import pairs as reader
     from perfassert.toml.tables import loads
 
     fits = fit_pair_errors(drawn(PairError(0.1, 2.0), 400))

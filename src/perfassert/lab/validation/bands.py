@@ -17,7 +17,7 @@ import numpy as np
 
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import percentage_errors
-from perfassert.predictor.errors import (
+from perfassert.predictor.judge.errors import (
     ANY,
     GUESSED,
     LIKE,

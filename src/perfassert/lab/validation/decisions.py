@@ -18,7 +18,7 @@ from perfassert.lab.validation.pairs import (
 )
 from perfassert.lab.validation.run import Validation
 from perfassert.lab.validation.statistics import APART
-from perfassert.predictor.pairs import CONFIDENCE
+from perfassert.predictor.judge.pairs import CONFIDENCE
 from perfassert.report.tables import percent
 
 _PAGE = """\

@@ -23,8 +23,8 @@ from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.statistics import Vector, spearman
 from perfassert.lab.validation.suite import TIME, MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor.measured_volumes import MEASURABLE
 from perfassert.predictor.predict import predict
+from perfassert.predictor.rewrites.measured_volumes import MEASURABLE
 from perfassert.report.tables import percent, table
 from perfassert.system.process_pool import Submitter
 

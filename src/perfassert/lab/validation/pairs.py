@@ -2,10 +2,10 @@
 tested on pairs of measured rows.
 
 Pairs are of rows of one group of a suite. Of each kind of pair, scale and power (see
-:mod:`perfassert.predictor.pairs`) are those of the largest likelihood on a grid; a suite counts at
-most as much as :data:`_LEAST` of its pairs, as pairs that share rows are not independent. How well
-they are calibrated is asked twice: rows are halved by chance, and pairs within one half test what
-those within the other gave; and the pairs of a suite test what all other suites gave.
+:mod:`perfassert.predictor.judge.pairs`) are those of the largest likelihood on a grid; a suite
+counts at most as much as :data:`_LEAST` of its pairs, as pairs that share rows are not independent.
+How well they are calibrated is asked twice: rows are halved by chance, and pairs within one half
+test what those within the other gave; and the pairs of a suite test what all other suites gave.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import Vector
-from perfassert.predictor.pairs import (
+from perfassert.predictor.judge.pairs import (
     ANY,
     CONFIDENCE,
     OTHER,

@@ -26,7 +26,7 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor.errors import PredictionKind, kind_of, read_traits
+from perfassert.predictor.judge.errors import PredictionKind, kind_of, read_traits
 from perfassert.predictor.predict import predict
 from perfassert.system.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION

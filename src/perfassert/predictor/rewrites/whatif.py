@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -12,8 +12,6 @@ from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import (
     AccessKernel,
-    BoundKernel,
-    CompilableCode,
     CompiledKernel,
     GraphKernel,
     Kernel,
@@ -87,21 +85,8 @@ def _change_kernel(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
     if "ilp" in changes and not isinstance(kernel, AccessKernel):
         raise KernelError("ilp: only address expressions leave open how arithmetic depends")
     if isinstance(kernel, CompiledKernel):
-        return replace(kernel, compiled=Changed(kernel.compiled, tuple(changes.items())))
+        return replace(kernel, overrides={**kernel.overrides, **changes})
     return replace(kernel, **changes)
-
-
-@dataclass(frozen=True)
-class Changed:
-    """Compiled code of which something is said to be otherwise than the compiler made it."""
-
-    compiled: CompilableCode
-    changes: tuple[tuple[str, Any], ...]
-
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """The bound kernel with the changes."""
-        kernel, work = self.compiled.bind(launch, arch, warp_size)
-        return replace(kernel, **dict(self.changes)), work
 
 
 def _with_latency(

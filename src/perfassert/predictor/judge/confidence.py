@@ -17,7 +17,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.predictor.atomics import GUESSED_FROM, global_sectors, unmeasured_atomics
+from perfassert.predictor.cost.atomics import GUESSED_FROM, global_sectors, unmeasured_atomics
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
 from perfassert.source import DISAGREEMENT, Assumption

@@ -8,8 +8,8 @@ from typing import Any
 from perfassert.engines.advisor.case import Proposal
 from perfassert.kernel.description import BoundKernel, Description
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.relaunching import axes_asked_for
-from perfassert.predictor.resimulation import Predict
+from perfassert.predictor.rewrites.relaunching import axes_asked_for
+from perfassert.predictor.rewrites.resimulation import Predict
 
 Block = tuple[int, int, int]
 _EXTENTS = (1, 2, 4, 8, 16, 32)

@@ -23,11 +23,11 @@ from perfassert.kernel.description import BoundKernel, CompiledKernel, Descripti
 from perfassert.kernel.executed import Executed, WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
-from perfassert.predictor.agreement import Disagreement
-from perfassert.predictor.arguments import execution_arguments
-from perfassert.predictor.checked import find_differences
 from perfassert.predictor.question import Question
-from perfassert.predictor.rare_paths import rare_sides
+from perfassert.predictor.sample.agreement import Disagreement
+from perfassert.predictor.sample.arguments import execution_arguments
+from perfassert.predictor.sample.checked import find_differences
+from perfassert.predictor.sample.rare_paths import rare_sides
 from perfassert.source import CORRECTED, Assumption
 
 _GUESSED = ("address", "layout", "sample", "trip count", "branch")
@@ -50,7 +50,7 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
     device, launch, code = question.device, question.arguments, question.code
     if code is None:
         return question.kernel.bind(launch, device.arch, device.warp_size)
-    described, effective_launch = code.bind(launch, device.arch, device.warp_size)
+    described, effective_launch = _bind(question, code)
     shared = described.shared_bytes + launch.shared_bytes  # nothing is executed that does not fit
     unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
     assert isinstance(question.kernel, CompiledKernel)
@@ -62,7 +62,7 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
         machine = code.executable()
         rare = rare_sides(machine, described.program, launch, arguments, blocks, reads)
     if rare:
-        described, effective_launch = code.bind(launch, device.arch, device.warp_size, rare=rare)
+        described, effective_launch = _bind(question, code, rare=rare)
     differences: tuple[Disagreement, ...] = ()
     if not _guesses(described):
         differences = find_differences(code, described, launch, effective_launch, reads)
@@ -76,7 +76,23 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
     executed_work = sample_blocks(code, described.program, launch, blocks, wave, middle, reads)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     executed_work = replace(executed_work, corrections=corrections)
-    return code.bind(launch, device.arch, device.warp_size, executed_work, rare)
+    return _bind(question, code, executed_work, rare)
+
+
+def _bind(
+    question: Question,
+    code: BuiltCode,
+    executed: Executed | None = None,
+    rare: Rare = frozenset(),
+    least: bool = False,
+) -> tuple[BoundKernel, Launch]:
+    """Bind the code of a question, with what its kernel says to be otherwise."""
+    device, kernel = question.device, question.kernel
+    assert isinstance(kernel, CompiledKernel)
+    bound, effective_launch = code.bind(
+        question.arguments, device.arch, device.warp_size, executed, rare, least=least
+    )
+    return kernel.override(bound), effective_launch
 
 
 def bind_least(question: Question, bound: BoundKernel) -> tuple[Description, Launch]:
@@ -85,7 +101,7 @@ def bind_least(question: Question, bound: BoundKernel) -> tuple[Description, Lau
     device, launch, code = question.device, question.arguments, question.code
     if code is None:
         return question.kernel.bind(launch, device.arch, device.warp_size)
-    return code.bind(launch, device.arch, device.warp_size, bound.executed, bound.rare, least=True)
+    return _bind(question, code, bound.executed, bound.rare, least=True)
 
 
 def _guesses(described: BoundKernel) -> bool:

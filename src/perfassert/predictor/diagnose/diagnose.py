@@ -27,14 +27,14 @@ from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
-from perfassert.predictor.access_facts import access_facts
-from perfassert.predictor.block_shapes import better_shape
-from perfassert.predictor.changed_graph import copies_of_loops
-from perfassert.predictor.line_waits import line_waits
+from perfassert.predictor.diagnose.access_facts import access_facts
+from perfassert.predictor.diagnose.block_shapes import better_shape
+from perfassert.predictor.diagnose.line_waits import line_waits
+from perfassert.predictor.diagnose.sampling import samples
 from perfassert.predictor.model import Model, model_of
-from perfassert.predictor.resimulation import Predict, Resimulation
-from perfassert.predictor.sampling import samples
-from perfassert.predictor.shortening import shorter_units, tells_of_all
+from perfassert.predictor.rewrites.changed_graph import copies_of_loops
+from perfassert.predictor.rewrites.resimulation import Predict, Resimulation
+from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
 from perfassert.quantity import round_significant
 from perfassert.system.collection import without_collections
 

@@ -9,7 +9,7 @@ from perfassert.engines.advisor.case import AccessFacts
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.program import ProgramInstruction
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.access_facts import access_facts
+from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.model import model_of
 
 SPILL, UNCOALESCED, BANK_CONFLICT = "register-spill", "uncoalesced-access", "bank-conflict"

@@ -24,7 +24,7 @@ from perfassert.kernel.graph import (
     LatencyRule,
     Node,
 )
-from perfassert.predictor.memory import GRAIN
+from perfassert.predictor.cost.memory import GRAIN
 
 FETCH = "instruction fetch"
 _AT_ONCE = 512  # bytes of code that are asked for at a time; only their sum matters

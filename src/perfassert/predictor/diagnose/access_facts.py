@@ -11,7 +11,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import AccessKernel, BoundKernel
 from perfassert.predictor.model import Model
-from perfassert.predictor.rewritten_accesses import neighbours, read_by_all
+from perfassert.predictor.rewrites.rewritten_accesses import neighbours, read_by_all
 
 _ASSUMED = ("address", "layout")
 

@@ -19,14 +19,14 @@ from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import AccessKernel, BoundKernel, Description, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.changed_accesses import coalesce
-from perfassert.predictor.changed_costs import changed_estimate
-from perfassert.predictor.code_change import CodeChange
 from perfassert.predictor.model import BoundLaunch, Model, estimate_bound_launch
-from perfassert.predictor.relaunching import resizable, same_work
-from perfassert.predictor.rewritten_accesses import rewrite
-from perfassert.predictor.time import launch_time, least_seconds, loaded_model
-from perfassert.predictor.whatif import with_changes
+from perfassert.predictor.rewrites.changed_accesses import coalesce
+from perfassert.predictor.rewrites.changed_costs import changed_estimate
+from perfassert.predictor.rewrites.code_change import CodeChange
+from perfassert.predictor.rewrites.relaunching import resizable, same_work
+from perfassert.predictor.rewrites.rewritten_accesses import rewrite
+from perfassert.predictor.rewrites.whatif import with_changes
+from perfassert.predictor.simulate.time import launch_time, least_seconds, loaded_model
 
 Predict = Callable[[Kernel, Launch, Device], Prediction]
 """What predicts again; handed in, as predictions hand over to their diagnosis."""

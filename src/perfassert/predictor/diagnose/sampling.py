@@ -31,7 +31,7 @@ from perfassert.engines.pipeline.results import StallProfile
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.roles import node_space, off_chip
 from perfassert.kernel.samples import SELECTED, Count, Samples
-from perfassert.predictor.memory import QUEUE
+from perfassert.predictor.cost.memory import QUEUE
 
 _FETCH = "instruction_fetch"
 

@@ -17,7 +17,7 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import Samples
 from perfassert.prediction.prediction import Advice
-from perfassert.predictor.diagnose import (
+from perfassert.predictor.diagnose.diagnose import (
     WORTH,
     by_formula,
     latency_bounds,

@@ -16,15 +16,15 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import BodyItem, Edge, EdgeSource, InstructionGraph, ItemKind, Node
 from perfassert.kernel.program import Program
-from perfassert.predictor.changed_graph import (
+from perfassert.predictor.rewrites.changed_graph import (
     OUTSIDE,
     inside,
     with_bodies,
     with_nodes,
     without,
 )
-from perfassert.predictor.dependences import Dependences
-from perfassert.predictor.list_scheduling import (
+from perfassert.predictor.rewrites.dependences import Dependences
+from perfassert.predictor.rewrites.list_scheduling import (
     NONE,
     Step,
     greedy_order,
@@ -33,8 +33,8 @@ from perfassert.predictor.list_scheduling import (
     stall_counts,
     unexplained_stalls,
 )
-from perfassert.predictor.next_iteration import loads_for_next
-from perfassert.predictor.register_pressure import Operands, most_alive
+from perfassert.predictor.rewrites.next_iteration import loads_for_next
+from perfassert.predictor.rewrites.register_pressure import Operands, most_alive
 
 _AHEAD = 4  # trips from which on loading for the next iteration is worth its first one
 

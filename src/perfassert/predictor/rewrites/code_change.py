@@ -11,7 +11,9 @@ from perfassert.engines.advisor.change import Change
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.roles import node_space
-from perfassert.predictor.changed_graph import (
+from perfassert.predictor.cost.memory import LOAD_STORE_UNIT
+from perfassert.predictor.model import Model, device_latency
+from perfassert.predictor.rewrites.changed_graph import (
     OUTSIDE,
     asynchronous,
     balance_warps,
@@ -20,16 +22,14 @@ from perfassert.predictor.changed_graph import (
     without,
     work_alone,
 )
-from perfassert.predictor.list_scheduling import IN_FLIGHT
-from perfassert.predictor.memory import LOAD_STORE_UNIT
-from perfassert.predictor.model import Model, device_latency
-from perfassert.predictor.scheduling import (
+from perfassert.predictor.rewrites.list_scheduling import IN_FLIGHT
+from perfassert.predictor.rewrites.scheduling import (
     load_before_barriers,
     registers_of_reordering,
     remove,
     reschedule,
 )
-from perfassert.predictor.unrolling import unroll_factor, unroll_loops
+from perfassert.predictor.rewrites.unrolling import unroll_factor, unroll_loops
 
 _WORD = 4  # bytes of a register
 

@@ -15,7 +15,7 @@ from perfassert.kernel.graph import (
     Loop,
     Node,
 )
-from perfassert.predictor.changed_graph import OUTSIDE
+from perfassert.predictor.rewrites.changed_graph import OUTSIDE
 
 _MOST = 8  # copies of a body: more need more registers than there are
 _OTHERWISE = 4  # where no number of copies divides the trips

@@ -11,23 +11,23 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
 from perfassert.prediction.seal import seal_prediction
-from perfassert.predictor.confidence import (
+from perfassert.predictor.judge.confidence import (
     DECIDED_WITHIN,
     confidence_by_band,
     judge_confidence,
     may_be_bounded,
 )
-from perfassert.predictor.errors import (
+from perfassert.predictor.judge.errors import (
     add_clock_range,
     bands_of_guess,
     error_bands,
     exact_metrics,
     read_traits,
 )
+from perfassert.predictor.judge.speed_of_light import speed_of_light
 from perfassert.predictor.model import Model, estimate_question
 from perfassert.predictor.question import Question
-from perfassert.predictor.speed_of_light import speed_of_light
-from perfassert.predictor.time import Time, launch_time, loaded_model
+from perfassert.predictor.simulate.time import Time, launch_time, loaded_model
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
@@ -109,7 +109,7 @@ def _least_model(question: Question, model: Model) -> Model:
     """The same launch with the least of what is assumed where data decides."""
     bound = model.bound_launch.kernel
     assert isinstance(bound, BoundKernel)
-    from perfassert.predictor.executed import bind_least
+    from perfassert.predictor.sample.executed import bind_least
 
     least = estimate_question(question, *bind_least(question, bound))
     return loaded_model(least, question.launch, question.device)

@@ -13,9 +13,9 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import node_space
-from perfassert.predictor.changed_graph import OUTSIDE, inside, node_registers
-from perfassert.predictor.control_dependence import ControlDependence, control_dependence
-from perfassert.predictor.list_scheduling import Step
+from perfassert.predictor.rewrites.changed_graph import OUTSIDE, inside, node_registers
+from perfassert.predictor.rewrites.control_dependence import ControlDependence, control_dependence
+from perfassert.predictor.rewrites.list_scheduling import Step
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from perfassert.kernel.graph import Node
 from perfassert.kernel.program import Program
-from perfassert.predictor.control_dependence import ControlDependence
+from perfassert.predictor.rewrites.control_dependence import ControlDependence
 
 Registers = Callable[[Node], tuple[Sequence[str], Sequence[str]]]
 """What a node defines and uses."""

@@ -17,8 +17,8 @@ from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.arguments import execution_arguments
-from perfassert.predictor.executed import bind_question
+from perfassert.predictor.sample.arguments import execution_arguments
+from perfassert.predictor.sample.executed import bind_question
 from perfassert.predictor.session import Session
 
 _THREADS = 8192  # that run side by side: wide enough that arrays pay off

@@ -15,8 +15,8 @@ from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.agreement import Agreement, Disagreement
-from perfassert.predictor.arguments import execution_arguments
+from perfassert.predictor.sample.agreement import Agreement, Disagreement
+from perfassert.predictor.sample.arguments import execution_arguments
 
 _LANE_INSTRUCTIONS = 25_000  # of each block
 _INSTRUCTIONS = 300  # of each warp

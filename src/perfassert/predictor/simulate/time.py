@@ -21,11 +21,10 @@ from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.atomics import atomic_cycles
-from perfassert.predictor.dealing import Alone, unevenness
-from perfassert.predictor.fetching import FETCH
-from perfassert.predictor.matrix_units import HANDED_OVER, MATRIX_QUEUE
-from perfassert.predictor.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, PACKETS, QUEUE
+from perfassert.predictor.cost.atomics import atomic_cycles
+from perfassert.predictor.cost.fetching import FETCH
+from perfassert.predictor.cost.matrix_units import HANDED_OVER, MATRIX_QUEUE
+from perfassert.predictor.cost.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, PACKETS, QUEUE
 from perfassert.predictor.model import (
     BoundLaunch,
     Edit,
@@ -33,7 +32,8 @@ from perfassert.predictor.model import (
     make_model,
     uneven_work,
 )
-from perfassert.predictor.shortening import shorter_units, tells_of_all
+from perfassert.predictor.simulate.dealing import Alone, unevenness
+from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
 from perfassert.source import Assumption
 from perfassert.system.process_pool import map_in_threads
 

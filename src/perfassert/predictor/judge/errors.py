@@ -18,7 +18,7 @@ from perfassert.hardware.shipped import read_fit
 from perfassert.prediction.error_band import FACT, ErrorBand
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import Model
-from perfassert.predictor.time import Time
+from perfassert.predictor.simulate.time import Time
 from perfassert.quantity import round_significant
 
 TABLE = "model-error"

@@ -26,7 +26,7 @@ from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.roles import Role
-from perfassert.predictor.matrix_units import MatrixUnits
+from perfassert.predictor.cost.matrix_units import MatrixUnits
 
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"

@@ -10,9 +10,9 @@ from perfassert.engines.pipeline.watch import WarpInterval, watch
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Lane, TimelineSpan
-from perfassert.predictor.memory import QUEUE
+from perfassert.predictor.cost.memory import QUEUE
+from perfassert.predictor.diagnose.sampling import reason_of
 from perfassert.predictor.model import Model
-from perfassert.predictor.sampling import reason_of
 
 LAUNCH, DRAIN = "launch", "drain"
 """Waiting for the block to begin, and to end; beside the reasons of stalls."""

@@ -1,0 +1,1 @@
+"""Where the time of a launch goes, line by line, and what would help."""

@@ -1,0 +1,1 @@
+"""Changes of what is predicted, carried out on code, graph, costs or launch."""

@@ -1,0 +1,1 @@
+"""Blocks that are executed: where closed forms end, and to check them."""

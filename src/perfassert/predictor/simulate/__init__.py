@@ -1,0 +1,1 @@
+"""The one clock: a model of a launch → seconds."""
