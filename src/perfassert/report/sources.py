@@ -12,7 +12,7 @@ from perfassert.predictor.diagnose.line_costs import line_costs
 from perfassert.predictor.diagnose.line_findings import line_findings
 
 Sources = Mapping[str, list[dict[str, Any]]]
-"""File → lines with their costs, in order; see :class:`~perfassert.predictor.diagnose.line_costs.LineCost`."""
+"""File → lines with their costs, in order, as ``predictor/diagnose/line_costs.py`` has them."""
 COSTS = ("sectors", "wavefronts", "instructions")
 
 
