@@ -285,5 +285,4 @@ class MachineCode:
     shared_bytes: int
     local_bytes: int
     unset: tuple[UnsetConstant, ...] = ()
-    notes: tuple[str, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)

@@ -363,10 +363,8 @@ class Prediction:
         return hash((self.kernel, self.device_digest, self.grid, self.block, float(self.time)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        found = {name: self.__dict__[name] for name in ("timeline",) if name in self.__dict__}
-        if self.diagnosed:
-            found["waits"] = self.diagnosis.waits
-        return (_from_pickle, (self.to_dict(self.diagnosed), found))
+        waits = self.diagnosis.waits if self.diagnosed else None
+        return (_from_pickle, (self.to_dict(self.diagnosed), waits, self.__dict__.get("timeline")))
 
     def probability_faster(self, other: Prediction) -> float | None:
         """How likely this launch is faster than another on the same device.
@@ -559,14 +557,15 @@ class Prediction:
         return read
 
 
-def _from_pickle(data: Mapping[str, Any], found: Mapping[str, Any]) -> Prediction:
-    """Read the values, and what had been found beside those that JSON has."""
+def _from_pickle(
+    data: Mapping[str, Any], waits: tuple[LineWait, ...] | None, timeline: tuple[Lane, ...] | None
+) -> Prediction:
+    """Read the values, and what JSON does not have of a diagnosis: None where it was not made."""
     prediction = Prediction.from_dict(data)
-    if "waits" in found:
-        diagnosis = replace(prediction.diagnosis, waits=found["waits"])
-        prediction.__dict__["diagnosis"] = diagnosis
-    if "timeline" in found:
-        prediction.__dict__["timeline"] = found["timeline"]
+    if waits is not None:
+        prediction.__dict__["diagnosis"] = replace(prediction.diagnosis, waits=waits)
+    if timeline is not None:
+        prediction.__dict__["timeline"] = timeline
     return prediction
 
 

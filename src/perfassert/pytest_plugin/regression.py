@@ -105,10 +105,10 @@ class TestBaselines:
         self._note(key, status, old, new, regressed or improved, why, model)
         accept = f"accept it: {self._command('--perf-update')}"
         if regressed:
-            told = failure_text(comparison, why, f"if this is intended, {accept}")
+            text = failure_text(comparison, why, f"if this is intended, {accept}")
             if model:
-                told = f"the baseline is of another model: {model}\n\n{told}\n\n{_OF_MODEL}"
-            raise ExpectationFailed(told)
+                text = f"the baseline is of another model: {model}\n\n{text}\n\n{_OF_MODEL}"
+            raise ExpectationFailed(text)
         if improved and self._mode.ratchet:
             why = confidence(p) if self._guessed else ""
             if self._guessed:

@@ -40,17 +40,17 @@ def _read_optimizers(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]
         if category not in CATEGORIES:
             hint = close_matches(str(category), CATEGORIES) or f"; known: {', '.join(CATEGORIES)}"
             raise ValueError(f"optimizer {name!r}: unknown category {category!r}{hint}")
-        checked = wrap_errors(plugin, f"optimizer {name!r}", _checked(match))
-        yield name, _Plugged(name, category, checked)
+        function = wrap_errors(plugin, f"optimizer {name!r}", _check_match(match))
+        yield name, _Plugged(name, category, function)
 
 
-def _checked(match: Callable[[Case], Any]) -> Callable[[Case], Match | None]:
+def _check_match(match: Callable[[Case], Any]) -> Callable[[Case], Match | None]:
     """Wrap a plug-in's ``match``: whatever it returns but a :class:`Match` or None is an error."""
 
     def call(case: Case) -> Match | None:
-        found = match(case)
-        if found is None or isinstance(found, Match):
-            return found
-        raise TypeError(f"match() gave {in_short(found)}, which is no Match")
+        result = match(case)
+        if result is None or isinstance(result, Match):
+            return result
+        raise TypeError(f"match() gave {in_short(result)}, which is no Match")
 
     return call

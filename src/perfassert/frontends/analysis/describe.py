@@ -397,7 +397,8 @@ class Describer:
                 where, span = self.loads[atom.name]
                 place = f" at {span}" if span else ""
                 return f"depends on data loaded from {where}{place}"
-            return "has no closed form"
+            cause = self.code.cause_of(atom)
+            return f"depends on {cause}" if cause else "has no closed form"
         return ""
 
     # Blocks and loops

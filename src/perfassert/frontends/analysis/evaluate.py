@@ -593,7 +593,7 @@ class _Evaluation:
     def _reason(self, undecided: Sequence[_Departure]) -> str:
         for departure in undecided:
             for atom in self.symbols.unknowns(departure.condition):
-                return f"its end depends on data ({atom.name})"
+                return f"its end depends on {self.code.cause_of(atom) or 'data'}"
         return "its end has no closed form" if undecided else "it has no end"
 
     def _after(

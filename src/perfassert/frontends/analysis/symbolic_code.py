@@ -14,7 +14,7 @@ from perfassert.frontends.machine.control_flow import BasicBlock, ControlEdge, F
 from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.toolchain.binary import Parameter, Unset
 from perfassert.frontends.toolchain.names import demangle
-from perfassert.kernel.expression_pool import Expression, ExpressionPool
+from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
@@ -114,6 +114,7 @@ class SymbolicCode:
         self.words = Words(symbols, machine.uniform)
         self._presets = {p.register: p for p in machine.presets}
         self._filled: dict[int, Expression] = {}
+        self._causes: dict[str, str] = {}
         self._spills = spilled_words(machine)
         self._touched = [self._registers(i) for i in range(len(machine.instructions))]
 
@@ -356,7 +357,12 @@ class SymbolicCode:
                 if target > 0:
                     result = results[word] if word < len(results) else None
                     if result is None:
-                        result = self.symbols.unknown(f"result {index}.{place}.{word}")
+                        name = f"result {index}.{place}.{word}"
+                        if operation.kind is Kind.UNKNOWN:
+                            self._causes[name] = (
+                                f"the result of {self._describe(index)}, which has no translation"
+                            )
+                        result = self.symbols.unknown(name)
                     written[target] = result
         return written
 
@@ -368,7 +374,19 @@ class SymbolicCode:
             if place is not None:
                 start = place + memory.offset
                 return [self._constant(memory.bank, start + 4 * word) for word in words]
-        return [self.symbols.unknown(f"load {index}.{word}") for word in words]
+        names = [f"load {index}.{word}" for word in words]
+        self._causes |= dict.fromkeys(names, f"data that {self._describe(index)} loads")
+        return [self.symbols.unknown(name) for name in names]
+
+    def _describe(self, index: int) -> str:
+        instruction = self.placed[index].instruction
+        span = instruction.span
+        return f"{instruction.base} at {span.short}" if span is not None else instruction.base
+
+    def cause_of(self, unknown: Atom) -> str:
+        """Return which instruction a value that nobody knows comes from; empty where it comes from
+        several."""
+        return self._causes.get(str(unknown.name), "")
 
 
 def _of_one_lane(instruction: MachineInstruction) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from perfassert.frontends.machine.lowering_step import AND, LoweringStep, Untranslated
+from perfassert.frontends.machine.lowering_step import AND, LoweringStep, Untranslated, require
 from perfassert.kernel.machine import Combining, Kind
 
 _INDIRECT = re.compile(r"(U?R\d+|U?RZ)(?:\s+(-?(?:0x[0-9a-f]+|\d+)))?$")
@@ -18,11 +18,11 @@ _NO_EFFECT = (
 
 def _branch(i: LoweringStep) -> None:
     """A predicate operand decides besides the guard."""
-    target = i.place_of(i.instruction.operands[-1])
+    target = i.place_of(i.all_operands[-1])
     if "DIV" in i.modifiers or "CONV" in i.modifiers:
         i.emit(Kind.BRANCH_DIVERGED, (), (), (target, int("CONV" in i.modifiers)))
         return
-    i.operands = i.instruction.operands
+    i.operands = i.all_operands
     own = [p for p, o in enumerate(i.operands) if o.kind == "predicate"]
     sources: tuple[int, ...] = ()
     for place in own:
@@ -35,7 +35,7 @@ def _branch(i: LoweringStep) -> None:
 
 
 def _call(i: LoweringStep) -> None:
-    operand = i.instruction.operands[-1]
+    operand = i.all_operands[-1]
     if operand.kind not in ("target", "number"):
         raise Untranslated(i.instruction.text)
     i.emit(Kind.BRANCH, (), (), (i.place_of(operand),))
@@ -43,7 +43,7 @@ def _call(i: LoweringStep) -> None:
 
 def _return(i: LoweringStep) -> None:
     """The address in the register counts from the start of the function that is named."""
-    text = i.instruction.operands[-1].text
+    text = i.all_operands[-1].text
     match = _INDIRECT.match(_register_text(text))
     if match is None:
         raise Untranslated(i.instruction.text)
@@ -69,7 +69,7 @@ def _register_text(text: str) -> str:
 
 def _indirect(i: LoweringStep) -> None:
     """``BRX R2 -0x180``: relative to what follows."""
-    match = _INDIRECT.match(_register_text(i.instruction.operands[-1].text))
+    match = _INDIRECT.match(_register_text(i.all_operands[-1].text))
     if match is None:
         raise Untranslated(i.instruction.text)
     offset = i.next_address() + int(match[2] or "0", 0)
@@ -77,13 +77,13 @@ def _indirect(i: LoweringStep) -> None:
 
 
 def _exit(i: LoweringStep) -> None:
-    i.operands = i.instruction.operands
+    i.operands = i.all_operands
     own = tuple(i.predicate(p) for p, o in enumerate(i.operands) if o.kind == "predicate")
     i.emit(Kind.EXIT, (), own[:1])
 
 
 def _barrier_register(i: LoweringStep, place: int) -> int:
-    return i.registers.number_of(i.instruction.operands[place].name)
+    return i.registers.number_of(i.all_operands[place].name)
 
 
 def _bssy(i: LoweringStep) -> None:
@@ -91,8 +91,8 @@ def _bssy(i: LoweringStep) -> None:
 
 
 def _first_barrier(i: LoweringStep) -> int:
-    place = next(
-        p for p, o in enumerate(i.instruction.operands) if re.fullmatch(r"B\d+", o.name)
+    place = require(
+        p for p, o in enumerate(i.all_operands) if re.fullmatch(r"B\d+", o.name)
     )  # fmt: skip
     return _barrier_register(i, place)
 
@@ -107,7 +107,7 @@ def _break(i: LoweringStep) -> None:
 
 def _bmov(i: LoweringStep) -> None:
     """Between a barrier register and another one."""
-    target, source = i.instruction.operands[:2]
+    target, source = i.all_operands[0], i.all_operands[1]
     if target.kind == "special":
         value = i.registers.number_of(source.name)
         i.emit(Kind.MOVE, (i.registers.number_of(target.name),), (value,))
@@ -119,21 +119,21 @@ def _bmov(i: LoweringStep) -> None:
 
 
 def _warpsync(i: LoweringStep) -> None:
-    i.operands = i.instruction.operands
+    i.operands = i.all_operands
     everyone = "ALL" in i.modifiers or not i.operands
     mask = i.literal(_EVERYONE) if everyone else i.word(0)
     i.emit(Kind.WARP_WAIT, (), (mask,))
 
 
 def _bar(i: LoweringStep) -> None:
-    i.operands = i.instruction.operands
+    i.operands = i.all_operands
     words = [p for p, o in enumerate(i.operands) if o.kind != "predicate"]
     predicates = [p for p, o in enumerate(i.operands) if o.kind == "predicate"]
     number = i.word(words[0]) if words else 0
     count = i.word(words[1]) if len(words) > 1 else 0
     if "RED" in i.modifiers:
         modes = {"POPC": Combining.ADD, "AND": Combining.AND, "OR": Combining.OR}
-        mode = next(modes[m] for m in i.modifiers if m in modes)
+        mode = require(modes[m] for m in i.modifiers if m in modes)
         condition = i.predicate(predicates[0])
         targets = (i.registers.number_of("BAR result"), i.registers.number_of("BAR predicate"))
         i.emit(Kind.BARRIER_REDUCE, targets, (number, count, condition), (mode,))
@@ -144,7 +144,7 @@ def _bar(i: LoweringStep) -> None:
 def _b2r(i: LoweringStep) -> None:
     if "RESULT" not in i.modifiers:
         raise Untranslated(i.instruction.text)
-    for operand in i.instruction.operands:
+    for operand in i.all_operands:
         name = "BAR predicate" if operand.kind == "predicate" else "BAR result"
         i.emit(Kind.MOVE, (i.result(operand),), (i.registers.number_of(name),))
 

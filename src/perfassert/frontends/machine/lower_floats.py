@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from perfassert.frontends.machine.lower_integers import join_predicates
-from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslated
+from perfassert.frontends.machine.lowering_step import (
+    Known,
+    LoweringStep,
+    Untranslated,
+    part_of_word,
+)
 from perfassert.kernel.machine import Function, Kind, Relation, Rounding
 
 _ROUNDINGS = {"RM": Rounding.DOWN, "RP": Rounding.UP, "RZ": Rounding.ZERO,
               "FLOOR": Rounding.DOWN, "CEIL": Rounding.UP, "TRUNC": Rounding.ZERO}  # fmt: skip
-_RELATIONS = {"F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
+_RELATIONS = Known({"F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
               "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "NUM": Relation.ORDERED,
-              "NAN": Relation.UNORDERED, "T": Relation.ALWAYS}  # fmt: skip
-_FUNCTIONS = {f.name: f for f in Function} | {
+              "NAN": Relation.UNORDERED, "T": Relation.ALWAYS})  # fmt: skip
+_FUNCTIONS = Known({f.name: f for f in Function} | {
     "RCP64H": Function.RCP_HIGH, "RSQ64H": Function.RSQ_HIGH,
-}  # fmt: skip
+})  # fmt: skip
 _INTEGERS = {f"{sign}{bits}": (bits, sign == "S") for sign in "US" for bits in (8, 16, 32, 64)}
 
 
@@ -86,7 +91,7 @@ def _mufu(i: LoweringStep) -> None:
 
 
 def _fchk(i: LoweringStep) -> None:
-    i.operands = i.instruction.operands  # the register behind the predicate is read
+    i.operands = i.all_operands  # the register behind the predicate is read
     i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
 
 
@@ -105,7 +110,7 @@ def _narrow(i: LoweringStep, bits: int, signed: bool) -> int:
     """A part of a word as an integer of 32 bits."""
     register, suffix = i.plain(0), i.operands[0].suffix
     if suffix.startswith((".B", ".H")):
-        shift = int(suffix[2]) * (8 if suffix[1] == "B" else 16)
+        shift = part_of_word(suffix)
         register = i.new(Kind.SHIFT, (register, i.literal(shift), 0), (1, 0, 64, 0, 0))
     if bits == 32:
         return register

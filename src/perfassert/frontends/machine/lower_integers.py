@@ -6,7 +6,16 @@ import operator
 import struct
 from collections.abc import Callable, Mapping
 
-from perfassert.frontends.machine.lowering_step import AND, LoweringStep, Untranslated
+from perfassert.frontends.machine.lowering_step import (
+    AND,
+    Known,
+    LoweringStep,
+    Untranslated,
+    Words,
+    parse_float,
+    part_of_word,
+    require,
+)
 from perfassert.kernel.machine import (
     Combining,
     Kind,
@@ -17,13 +26,13 @@ from perfassert.kernel.machine import (
 
 _OR = 0xFC
 _SAME = 0xC3
-_RELATIONS = {
+_RELATIONS = Known({
     "F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
     "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "T": Relation.ALWAYS,
-}  # fmt: skip
-_JOIN: Mapping[str, Callable[[int, int], int]] = {
+})  # fmt: skip
+_JOIN: Mapping[str, Callable[[int, int], int]] = Known({
     "AND": operator.and_, "OR": operator.or_, "XOR": operator.xor,
-}  # fmt: skip
+})  # fmt: skip
 _SPECIAL = {
     f"SR_{sass}.{axis.upper()}": f"{name}.{axis}"
     for sass, name in (("TID", "threadIdx"), ("CTAID", "blockIdx"), ("NTID", "blockDim"),
@@ -161,7 +170,7 @@ def _lop3(i: LoweringStep) -> None:
 
 def _lop(i: LoweringStep) -> None:
     table = {"AND": AND, "OR": _OR, "XOR": 0x3C, "PASS_B": 0xCC}
-    name = next(m for m in i.modifiers if m in table)
+    name = require(m for m in i.modifiers if m in table)
     i.emit(Kind.LOGIC, (i.target,), (i.word(0), i.word(1), 0), (table[name],))
 
 
@@ -244,14 +253,14 @@ def _isetp(i: LoweringStep) -> None:
 
 def join_predicates(i: LoweringStep, result: int, place: int) -> None:
     """The first target is ``result op p``, the second ``!result op p``."""
-    join = next(m for m in i.modifiers[1:] if m in _JOIN)
+    join = require(m for m in i.modifiers[1:] if m in _JOIN)
     extra = i.predicate(place)
-    first, second = (*i.predicates, -1)[:2]
-    inverse = i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)) if second >= 0 else -1
+    where, elsewhere = require(i.predicates[:1]), require((*i.predicates[1:], -1))
+    inverse = i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)) if elsewhere >= 0 else -1
     kept = i.new(Kind.DECIDE, (result, extra, 0), (_join_table(join),))
-    if second >= 0:
-        i.emit(Kind.DECIDE, (second,), (inverse, extra, 0), (_join_table(join),))
-    i.emit(Kind.MOVE, (first,), (kept,))
+    if elsewhere >= 0:
+        i.emit(Kind.DECIDE, (elsewhere,), (inverse, extra, 0), (_join_table(join),))
+    i.emit(Kind.MOVE, (where,), (kept,))
 
 
 def _join_table(join: str) -> int:
@@ -268,7 +277,7 @@ def _plop3(i: LoweringStep) -> None:
 
 
 def _psetp(i: LoweringStep) -> None:
-    inner, outer = (_JOIN[m] for m in i.modifiers[:2])
+    inner, outer = _JOIN[i.modifiers[0]], _JOIN[i.modifiers[1]]
     inputs = tuple(i.predicate(p) for p in range(3))
     rows = [(r >> 2 & 1, r >> 1 & 1, r & 1) for r in range(8)]
     tables = [
@@ -314,8 +323,8 @@ def _iabs(i: LoweringStep) -> None:
 
 def _idp(i: LoweringStep) -> None:
     """Sums of products: of four bytes each, or of two halves with two of the four bytes."""
-    first, second = (m for m in i.modifiers if m in ("S8", "U8", "S16", "U16"))
-    signed = (int(first[0] == "S"), int(second[0] == "S"))
+    kinds = Words(m for m in i.modifiers if m in ("S8", "U8", "S16", "U16"))
+    signed = (int(kinds[0][0] == "S"), int(kinds[1][0] == "S"))
     if "4A" in i.modifiers:
         i.emit(Kind.DOT, (i.target,), (i.word(0), i.word(1), i.word(2)), signed)
         return
@@ -338,15 +347,18 @@ def _hfma2(i: LoweringStep) -> None:
     registers = [o for o in i.operands if o.kind == "register"]
     if len(i.operands) != 4 or [o.name for o in registers] != ["RZ", "RZ"]:
         raise Untranslated(i.instruction.text)
-    high, low = (_half(o.text) for o in i.operands[2:])
+    high, low = _half(i.operands[2].text), _half(i.operands[3].text)
     i.emit(Kind.MOVE, (i.target,), (i.literal(high << 16 | low),))
 
 
 def _half(text: str) -> int:
     if "NAN" in text:
         return 0xFFFF if text.startswith("-") else 0x7FFF
-    packed: int = struct.unpack("<H", struct.pack("<e", float(text.strip())))[0]
-    return packed
+    try:
+        packed = struct.pack("<e", parse_float(text.strip()))
+    except OverflowError:
+        raise Untranslated(text) from None
+    return int.from_bytes(packed, "little")
 
 
 def _s2r(i: LoweringStep) -> None:
@@ -367,7 +379,7 @@ def _s2r(i: LoweringStep) -> None:
 
 
 def _vote(i: LoweringStep) -> None:
-    operands = i.instruction.operands
+    operands = i.all_operands
     mode = {"ALL": Voting.ALL, "ANY": Voting.ANY, "EQ": Voting.EQUAL}[i.modifiers[0]]
     register = [i.result(o) for o in operands[:1] if o.kind == "register"]
     predicate = [i.result(o) for o in operands[len(register) : -1]]
@@ -413,10 +425,10 @@ def _p2r(i: LoweringStep) -> None:
 
 
 def _r2p(i: LoweringStep) -> None:
-    operands = i.instruction.operands
+    operands = i.all_operands
     i.operands = operands
     suffix = operands[1].suffix
-    shift = 8 * int(suffix[2]) if suffix.startswith(".B") else 0
+    shift = part_of_word(suffix) if suffix.startswith(".B") else 0
     source, mask = i.plain(1), operands[2].value
     for n in range(7):
         if mask >> n & 1:
@@ -428,9 +440,9 @@ def _r2p(i: LoweringStep) -> None:
 
 def _elect(i: LoweringStep) -> None:
     lane = i.registers.special("laneid")
-    first = i.new(Kind.FIRST, (lane,))
-    predicate = next(o for o in i.instruction.operands if o.kind == "predicate")
-    i.emit(Kind.COMPARE, (i.result(predicate),), (lane, first), (Relation.EQ, 0))
+    elected = i.new(Kind.FIRST, (lane,))
+    predicate = require(o for o in i.all_operands if o.kind == "predicate")
+    i.emit(Kind.COMPARE, (i.result(predicate),), (lane, elected), (Relation.EQ, 0))
 
 
 _Translation = Callable[[LoweringStep], None]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from perfassert.frontends.machine.barriers import barrier_operands
 from perfassert.frontends.machine.bulk_copies import copy_operands
-from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslated
+from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslated, Words, require
 from perfassert.frontends.machine.matrix import descriptor_operands
 from perfassert.frontends.machine.sass import Instruction, Operand
 from perfassert.kernel.machine import (
@@ -69,8 +69,8 @@ def _address_operands(
     return (*lanes, *warp), offset, scale
 
 
-def _memory_operands(i: LoweringStep) -> list[Operand]:
-    return [o for o in i.instruction.operands if o.kind == "memory"]
+def _memory_operands(i: LoweringStep) -> Words[Operand]:
+    return Words(o for o in i.all_operands if o.kind == "memory")
 
 
 def _load(i: LoweringStep) -> None:
@@ -88,7 +88,7 @@ def _store(i: LoweringStep) -> None:
     wide = space in (Space.GLOBAL, Space.GENERIC)
     operand = _memory_operands(i)[0]
     sources, offset, scale = _address_operands(i, operand, wide)
-    place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
+    place = require(p for p, o in enumerate(i.operands) if o is operand) + 1
     data = i.data(place, max(size // 4, 1))
     memory = MemoryOperand(space, size, offset, scale)
     i.operations.append(Micro(Kind.STORE, (), (*sources, *data), (), memory))
@@ -129,7 +129,7 @@ def _atomic(i: LoweringStep) -> None:
     operand = _memory_operands(i)[0]
     sources, offset, scale = _address_operands(i, operand, wide)
     words = 2 if any(m in ("64", "U64", "S64", "F64") for m in i.modifiers) else 1
-    place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
+    place = require(p for p, o in enumerate(i.operands) if o is operand) + 1
     data: tuple[int, ...]
     if "POPC" in i.modifiers:
         combine, data = Combining.ADD, (i.literal(1),)
@@ -160,7 +160,7 @@ def _atomic(i: LoweringStep) -> None:
 
 def _combine(i: LoweringStep) -> tuple[Combining, bool]:
     """What is combined, and whether the engine can."""
-    combine = next(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
+    combine = require(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
     floats = _FLOATS.intersection(i.modifiers)
     if floats == {"F32"} and combine is Combining.ADD:
         return Combining.FLOAT_ADD, True
@@ -186,7 +186,7 @@ def _copy(i: LoweringStep) -> None:
     words = tuple(i.registers.temporary() for _ in range(size // 4))
     origin, offset, scale = _address_operands(i, source, True)
     memory = MemoryOperand(Space.GLOBAL, size, offset, scale, asynchronous=True)
-    if any(o.kind == "predicate" and o.name[-1] != "T" for o in i.instruction.operands):
+    if any(o.kind == "predicate" and o.name[-1] != "T" for o in i.all_operands):
         raise Untranslated(i.instruction.text)
     i.operations.append(Micro(Kind.LOAD, words, origin, (), memory))
     place, offset, scale = _address_operands(i, target, False)
@@ -268,7 +268,7 @@ def _input(i: LoweringStep, operand: Operand) -> Micro:
     """A word; or an address in shared memory, of which nothing is accessed."""
     try:
         if operand.kind != "memory":
-            i.operands = (operand,)
+            i.operands = Words((operand,))
             return Micro(Kind.MOVE, (), (i.word(0),))
         sources, offset, scale = _address_operands(i, operand, False)
         return Micro(Kind.LOAD, (), sources, (), MemoryOperand(Space.SHARED, 0, offset, scale))

@@ -6,7 +6,6 @@ a wrong value. Calls are not inlined: return addresses are values like any other
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping
 
 from perfassert.frontends.machine.lower_control import CONTROL
@@ -32,10 +31,6 @@ SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
 _WINDOW_RESERVED = 1024  # bytes before a block's own shared memory, sm_90 and later
 _DEEP_STACK = 1 << 14  # bytes of stack where recursion leaves the size open
 _MAX_STACK = 1 << 19  # bytes of local memory of a thread, says CUDA
-_NOT_KNOWN = (
-    Untranslated, IndexError, KeyError, ValueError, ArithmeticError, StopIteration, struct.error,
-)  # fmt: skip
-"""Of an operand list that the translation of its opcode does not know."""
 _GRANTED = ("SYNCS", "USETMAXREG", "UTCATOMSWS")
 """Waits and requests, whose predicate says that they were granted."""
 _JUMPS = frozenset("BRA BRX BRXU JMP JMX JMXU CALL RET BSSY BSYNC WARPSYNC BREAK BAR".split())
@@ -66,10 +61,7 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     """The binary's listing as machine operations."""
     addresses = code_addresses(listing)
     registers = Registers()
-    notes: dict[str, None] = {}
-    instructions = tuple(
-        _translate(i, addresses, listing, registers, notes) for i in listing.instructions
-    )
+    instructions = tuple(_translate(i, addresses, listing, registers) for i in listing.instructions)
     number = int("".join(filter(str.isdigit, binary.arch)) or 0)
     block, grid, stack = (0x360, 0x370, 0x37C) if number >= 100 else (0, 12, 0x28)
     base = binary.parameter_base
@@ -92,7 +84,6 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
         shared_base=_WINDOW_RESERVED if number >= 90 else 0,
         shared_bytes=binary.shared_bytes,
         local_bytes=binary.local_bytes if binary.local_bytes <= _MAX_STACK else _DEEP_STACK,
-        notes=tuple(notes),
         names=registers.names,
     )
 
@@ -118,7 +109,6 @@ def _translate(
     addresses: list[int],
     listing: Listing,
     registers: Registers,
-    notes: dict[str, None],
 ) -> MachineInstruction:
     step = LoweringStep(instruction, registers, listing, addresses)
     guard, holds = -1, 1
@@ -133,8 +123,7 @@ def _translate(
         if missing := step.missing_results():
             step.emit(Kind.UNKNOWN, missing, ())
         reads = descriptors(instruction)
-    except _NOT_KNOWN:
-        notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
+    except Untranslated:
         step.operations = _unknown_operations(instruction, step)
         reads = read_registers(instruction)
     return MachineInstruction(

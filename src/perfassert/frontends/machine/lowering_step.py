@@ -4,20 +4,58 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
+from typing import SupportsIndex, TypeVar, overload
 
 from perfassert.frontends.machine.registers import consecutive_registers, results
 from perfassert.frontends.machine.sass import Instruction, Listing, Operand
 from perfassert.kernel.machine import Kind, Micro, Preset, PresetSource
 
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 XOR, AND = 0x3C, 0xC0  # truth tables of a and b
 _SIGN = 1 << 31
 _ZEROS = frozenset(("RZ", "URZ"))
 _TRUE = frozenset(("PT", "UPT"))
 _NAMED = re.compile(r"U?[RP]\d+")
+_PART = re.compile(r"\.([BH])([0-3])(?:_.*)?")
+_HEXADECIMAL = re.compile(r"-?0[xX][0-9a-fA-F]+")
+_NUMBERED = re.compile(r"\D+\d+")
 
 
 class Untranslated(Exception):
-    """The instruction has no translation."""
+    """The instruction has no translation, or has operands that its translation does not know."""
+
+
+class Known(dict[K, V]):
+    """A table of what translations know; anything else is :class:`Untranslated`."""
+
+    def __missing__(self, key: K) -> V:
+        raise Untranslated(str(key))
+
+
+class Words(tuple[T, ...]):
+    """Operands or modifiers; a place that is not there is :class:`Untranslated`."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> T | tuple[T, ...]:
+        try:
+            return super().__getitem__(place)
+        except IndexError:
+            raise Untranslated(f"there is no operand {place}") from None
+
+
+def require(values: Iterable[T]) -> T:
+    """Return the first value; where there is none, the instruction is :class:`Untranslated`."""
+    for value in values:
+        return value
+    raise Untranslated("an operand or modifier is missing")
 
 
 class Registers:
@@ -113,14 +151,15 @@ class LoweringStep:
         addresses: list[int],
     ) -> None:
         self.instruction = instruction
-        self.modifiers = instruction.modifiers
+        self.modifiers = Words(instruction.modifiers)
         self.registers = registers
         self.operations: list[Micro] = []
         self._listing = listing
         self._addresses = addresses
         count = results(instruction)
-        self.operands = instruction.operands[count:]
-        self.written = instruction.operands[:count]
+        self.all_operands = Words(instruction.operands)
+        self.operands = Words(instruction.operands[count:])
+        self.written = Words(instruction.operands[:count])
         names = [o.name for o in self.written if o.name not in (*_ZEROS, *_TRUE)]
         registers.start(bool(names) and all(name.startswith("U") for name in names))
 
@@ -129,7 +168,7 @@ class LoweringStep:
     @property
     def target_operand(self) -> Operand:
         """The register that is written."""
-        return next(o for o in self.written if o.kind == "register")
+        return require(o for o in self.written if o.kind == "register")
 
     @property
     def target(self) -> int:
@@ -150,6 +189,8 @@ class LoweringStep:
         """Consecutive registers from ``operand`` on, as targets."""
         if operand.name in _ZEROS:
             return (-1,) * count
+        if not _NUMBERED.fullmatch(operand.name):
+            raise Untranslated(operand.text)
         return tuple(map(self.registers.number_of, consecutive_registers(operand.name, count)))
 
     @property
@@ -274,7 +315,7 @@ class LoweringStep:
 
     def code_address(self, label: str) -> int:
         """The address of a label, as indirect jumps count."""
-        return self._addresses[self._listing.labels[label]]
+        return self._addresses[self._place_of_label(label)]
 
     def next_address(self) -> int:
         """Behind this instruction."""
@@ -283,11 +324,18 @@ class LoweringStep:
     def place_of(self, operand: Operand) -> int:
         """The instruction that a direct jump goes to."""
         if operand.kind == "target":
-            return self._listing.labels[operand.name]
+            return self._place_of_label(operand.name)
+        here = self._addresses[self.instruction.index]
         if operand.kind == "number":
-            here = self._addresses[self.instruction.index]
-            return self._addresses.index(here - self.instruction.address + operand.value)
+            wanted = here - self.instruction.address + operand.value
+            return require(n for n, address in enumerate(self._addresses) if address == wanted)
         raise Untranslated(operand.text)
+
+    def _place_of_label(self, label: str) -> int:
+        place = self._listing.labels.get(label, len(self._addresses))
+        if place >= len(self._addresses):
+            raise Untranslated(label)
+        return place
 
     # Operations
 
@@ -314,13 +362,29 @@ def _float_value(operand: Operand) -> float:
         return float("nan")
     if "INF" in text:
         return float("-inf") if text.startswith("-") else float("inf")
-    return float(operand.text)
+    return parse_float(operand.text)
+
+
+def parse_float(text: str) -> float:
+    """Read a number; what is none is :class:`Untranslated`."""
+    try:
+        return float(text)
+    except ValueError:
+        raise Untranslated(text) from None
+
+
+def part_of_word(suffix: str) -> int:
+    """Return the first bit of the part that ``.B1`` or ``.H1`` names."""
+    match = _PART.fullmatch(suffix)
+    if match is None:
+        raise Untranslated(suffix)
+    return int(match[2]) * (8 if match[1] == "B" else 16)
 
 
 def _single(operand: Operand) -> int:
     """The bits of a float literal; hexadecimal ones are bits already."""
     text = operand.text.strip()
-    if text.lower().lstrip("-").startswith("0x"):
+    if _HEXADECIMAL.fullmatch(text):
         return int(text, 0) & 0xFFFFFFFF
     value = _float_value(operand)
     if value != value:

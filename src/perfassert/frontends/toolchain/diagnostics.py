@@ -66,8 +66,8 @@ def failure(
     errors = [(i, readings) for i, line in enumerate(lines) if (readings := _readings(line))]
     if not errors:
         plain = next((m for line in lines if (m := _PLAIN.match(line))), None)
-        told = "\n".join(line for line in lines if not line.startswith(" ")).strip()
-        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {told or 'failed'}"
+        text = "\n".join(line for line in lines if not line.startswith(" ")).strip()
+        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or 'failed'}"
         return KernelSourceError(f"{where}: {message}{_remedy(log, where)}")
     at, readings = errors[0]
     file, number, text = readings[0]

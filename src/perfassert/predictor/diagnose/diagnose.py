@@ -72,8 +72,10 @@ def _resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | N
     try:
         return resimulate(advice, match, again)
     except Exception as error:
-        told = f"optimizer {advice.optimizer!r}: its change failed: {type(error).__name__}: {error}"
-        warnings.warn(told, PluginWarning, stacklevel=2)
+        message = (
+            f"optimizer {advice.optimizer!r}: its change failed: {type(error).__name__}: {error}"
+        )
+        warnings.warn(message, PluginWarning, stacklevel=2)
         return None
 
 
