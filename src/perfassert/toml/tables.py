@@ -59,6 +59,8 @@ def read_toml(
 
 
 _MOST = 20_000  # combinations that the lists of one file may stand for
+_MOST_FILLED = 1 << 24
+"""Characters and values that a file may come to when its names and lists are filled in."""
 
 
 class TableReader:
@@ -69,6 +71,7 @@ class TableReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._combined = 0
+        self._filled = 0
 
     def place(self, key: str) -> str:
         """Where a key is, as messages begin."""
@@ -122,6 +125,17 @@ class TableReader:
         if self._combined > _MOST:
             self.fail(key, f"the file's lists have over {_MOST} combinations; give fewer values")
         return product(*lists)
+
+    def count_filled(self, key: str, size: int) -> None:
+        """Add what is made of a short file, before it is made; fail where it is more than a file
+        may come to."""
+        self._filled += size
+        if self._filled > _MOST_FILLED:
+            self.fail(
+                key,
+                f"with its names and lists filled in, the file has over {_MOST_FILLED >> 20} "
+                "million characters; give shorter or fewer values",
+            )
 
     def number(self, key: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
