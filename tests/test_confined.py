@@ -22,6 +22,7 @@ from perfassert.errors import (
     BaselineError,
     DeviceFileError,
     KernelSourceError,
+    PerfAssertError,
     PerfFileError,
     ReportError,
 )
@@ -31,7 +32,8 @@ from perfassert.frontends.toolchain.build import build, prepare
 from perfassert.frontends.toolchain.options import check_of_file
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.report.advice import _Texts
-from perfassert.system.confined import FOLDER, is_source, reaches_outside
+from perfassert.report.files import replace_bytes
+from perfassert.system.confined import FOLDER, confining, is_source, reaches_outside
 
 ROOT = Path(__file__).parents[1]
 SECRET = "TOKEN=hunter2"
@@ -529,3 +531,83 @@ def test_reports_to_compare_lie_inside(project):
     with pytest.raises(ReportError) as caught:
         read_report(project / "base.json")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.fixture
+def linked(project):
+    """Links of a pull request in the confined folder, and what they lead to outside."""
+    out = project.parent / "out"
+    out.mkdir()
+    (out / "r").write_text("before")
+    (out / "through").symlink_to(project)
+    (project / "inner").mkdir()
+    (project / "r").symlink_to("../out/r")
+    (project / "folder").symlink_to(out)
+    (project / "hop").symlink_to("inner/hop")
+    (project / "inner/hop").symlink_to(out / "r")
+    (project / "k.perf.toml").write_text(PASSING)
+    return project
+
+
+PASSING = """
+[kernels.copy.accesses]
+fields = [{ name = "a", shape = "1048576" }, { name = "b", shape = "1048576" }]
+loads = ["a[x]"]
+stores = ["b[x]"]
+
+[[test]]
+name = "copy"
+kernel = "copy"
+launch = { domain = "1048576", block = 256 }
+expect = { limiter = "dram" }
+"""
+
+
+def run_reports(folder, *words):
+    program = Path(sys.executable).with_name("perfassert")
+    command = [program, "test", "k.perf.toml", "--perf-device=a100", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("path", ["r", "folder/r", "folder/new", "inner/../folder/r", "hop",
+                                  "{out}/through/folder/r"])  # fmt: skip
+def test_no_report_is_written_through_a_link_of_a_stranger(linked, path):
+    out = linked.parent / "out"
+    with pytest.raises(ReportError, match=r"is a symbolic link in .*; delete the link or name"):
+        replace_bytes(Path(path.format(out=out)), b"after")
+    assert (out / "r").read_text() == "before"
+    assert sorted(p.name for p in out.iterdir()) == ["r", "through"]
+
+
+@pytest.mark.parametrize("option", ["--perf-report=json:", "--perf-report=html:", "--junit-xml="])
+def test_a_run_with_such_a_report_ends_before_it_begins(linked, option):
+    done = run_reports(linked, f"{option}folder/r")
+    assert (done.returncode, "is a symbolic link in" in done.stderr) == (4, True), done
+    assert (linked.parent / "out/r").read_text() == "before"
+
+
+def test_reports_lie_where_the_user_says(linked):
+    """Outside, too, and behind links that are not in the confined folder."""
+    out = linked.parent / "out"
+    (linked.parent / "mine").symlink_to(out)
+    for place in (out / "a", linked.parent / "mine/b", linked / "inner/new/c"):
+        done = run_reports(linked, f"--perf-report=json:{place}", f"--junit-xml={place}.xml")
+        assert done.returncode == 0, done
+        assert place.is_file()
+        assert place.with_name(f"{place.name}.xml").is_file()
+
+
+def test_without_the_variable_reports_follow_links(linked, monkeypatch):
+    monkeypatch.delenv(FOLDER)
+    replace_bytes(Path("folder/r"), b"after")
+    assert (linked.parent / "out/r").read_text() == "after"
+
+
+def test_a_loop_of_links_is_refused(project, monkeypatch):
+    (project / "x").symlink_to("y")
+    (project / "y").symlink_to("x")
+    with pytest.raises(ReportError, match="is a symbolic link in"):
+        replace_bytes(Path("x"), b"after")
+    monkeypatch.setenv(FOLDER, str(project / "x"))
+    with pytest.raises(PerfAssertError, match="is a symbolic link in a folder that this job"):
+        confining()

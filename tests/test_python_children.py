@@ -123,6 +123,38 @@ def test_names_that_look_like_options_are_files(tmp_path):
     assert not mark.exists()
 
 
+def test_links_to_folders_are_entered_where_they_are_named_alone(tmp_path):
+    """Three links to the folder that they lie in are thousands of paths."""
+    kernels, elsewhere = tmp_path / "kernels", tmp_path / "elsewhere"
+    for folder in (kernels, kernels / "sub", elsewhere):
+        folder.mkdir()
+        (folder / "k.perf.toml").write_text(PERF_FILE)
+    for name in "abc":
+        (kernels / name).symlink_to(".")
+    (kernels / "d").symlink_to("sub")
+    (kernels / "e").symlink_to(elsewhere)
+    for named, passed in (("kernels", 2), ("kernels/e", 1), ("kernels/a/d/k.perf.toml", 1)):
+        done = run(tmp_path, "test", named, "-q", "--perf-device=a100", **{FOLDER: ""})
+        assert f"{passed} passed" in done.stdout, done
+    confined = {FOLDER: str(tmp_path.resolve())}
+    done = run(tmp_path, "test", "kernels/e", "--perf-device=a100", **confined)
+    assert (done.returncode, "is a symbolic link in" in done.stderr) == (2, True), done
+
+
+@pytest.mark.parametrize("name", ["a::b[", "a\n::error::x[y", "a::b"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_names_that_pytest_takes_for_tests_are_errors(tmp_path, name, kind):
+    path = tmp_path / (f"{name}.perf.toml" if kind == "file" else f"{name}/k.perf.toml")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(PERF_FILE)
+    done = run(tmp_path, "test", ".", "--perf-device=a100")
+    assert "rename the file or folder" in done.stdout, done
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "toml_items.py" not in done.stdout
+    assert "\n::" not in done.stdout
+    assert done.returncode in (1, 2)
+
+
 def test_exit_codes_are_those_of_pytest(tmp_path):
     (tmp_path / "k.perf.toml").write_text(PERF_FILE)
     assert run(tmp_path, "test", ".").returncode == 4  # no device

@@ -133,6 +133,29 @@ def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
     assert os.listdir(file.parent) == [file.name]
 
 
+@pytest.mark.parametrize("kind", ["link", "dangling", "second name", "pipe", "folder"])
+def test_a_lock_that_is_no_lock_is_left_alone(file, tmp_path, monkeypatch, kind):
+    """A pull request can commit a link: nothing is written to what it leads to."""
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    write(file, Update({key(1): ENTRY}))
+    other, lock = tmp_path / "other.txt", lock_of(file)
+    other.write_text("A" * 200)
+    make = {
+        "link": lambda: lock.symlink_to(other),
+        "dangling": lambda: lock.symlink_to(tmp_path / "none"),
+        "second name": lambda: os.link(other, lock),
+        "pipe": lambda: os.mkfifo(lock),
+        "folder": lock.mkdir,
+    }
+    make[kind]()
+    with pytest.raises(pa.BaselineError, match=r"test_module\.toml\.lock: is a link or no file"):
+        write(file, Update({key(2): ENTRY}))
+    assert other.read_text() == "A" * 200
+    assert not (tmp_path / "none").exists()
+    assert os.path.lexists(lock)
+    assert read(file).keys() == {key(1)}
+
+
 def test_rights_are_those_of_the_umask(file):
     before = os.umask(0o027)
     try:

@@ -494,6 +494,47 @@ def test_access_errors_name_the_line_of_the_expression(read):
     assert str(caught.value).endswith("\n  c[x]\n  ^")
 
 
+LONG = "x" * 400_000
+NUMBERS = "[" + "1, " * 20_000 + "]"
+
+
+@pytest.mark.parametrize(
+    ("test", "constants", "place"),
+    [
+        (TEST + f'launches = "{"{A}" * 20_000}"', f'A = "{LONG}"', r"test\[0\]\.launches"),
+        (TEST + f"skip = {['{A}b'] * 200}", f'A = "{LONG}"', r"test\[0\]\.skip\[\d+\]"),
+        (TEST + f"skip = {['{A}'] * 2000}", f"A = {NUMBERS}", r"test\[0\]\.skip\[\d+\]"),
+        (TEST + f"skip = {['{A}'] * 200}", f"A = {[LONG]}", r"test\[0\]\.skip\[\d+\]"),
+        (
+            TEST + f"parametrize = {{ A = [{NUMBERS}], B = {list(range(2000))} }}",
+            "",
+            r"test\[0\]\.parametrize",
+        ),
+        (
+            TEST + f'parametrize = {{ A = {list(range(2000))} }}\nskip = "{"y" * 20_000}"',
+            "",
+            r"test\[0\]\.skip",
+        ),
+        (
+            TEST.replace('"copy"\nkernel', f'"{"c" * 20_000}"\nkernel')
+            + f"parametrize = {{ A = {list(range(2000))} }}",
+            "",
+            r"test\[0\]",
+        ),
+    ],
+    ids=["text", "texts", "numbers", "list", "parameters", "rows", "names"],
+)
+def test_what_a_short_file_comes_to_is_bounded(read, test, constants, place):
+    """Read to the end, each of them takes gigabytes of memory or hours."""
+    with pytest.raises(pa.PerfFileError, match=f"{place}: .*16 million characters"):
+        read(test, f"{COPY}{constants}\n")
+
+
+def test_many_rows_of_usual_tables_are_read(read):
+    cases = read(TEST + f"parametrize = {{ A = {list(range(1000))} }}")
+    assert len(cases) == 1000
+
+
 def test_not_toml(tmp_path):
     path = tmp_path / "x.perf.toml"
     path.write_text("a = \n")

@@ -6,6 +6,7 @@ import errno
 import os
 import platform
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -166,8 +167,8 @@ def _state(*places: Path) -> tuple[tuple[int, int], ...]:
     states = []
     for place in places:
         try:
-            stat = place.stat()
-            states.append((stat.st_ino, stat.st_mtime_ns))
+            status = place.lstat()
+            states.append((status.st_ino, status.st_mtime_ns))
         except OSError:
             states.append((0, 0))
     return tuple(states)
@@ -189,17 +190,35 @@ def _acquire(lock: Path, waited: bool = False) -> int | None:
 
 
 def _acquire_abandoned(lock: Path, of_others: bool) -> int | None:
-    """The lock file of a process that was killed; ``of_others``: on another host, too."""
+    """The lock file of a process that was killed; ``of_others``: on another host, too.
+
+    Its first bytes are overwritten, so it must be a file that has no other name.
+    """
     if fcntl is None:
         return None
     try:
-        handle = os.open(lock, os.O_RDWR)
+        handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+    except OSError:
+        if lock.is_symlink() or not lock.is_file():
+            raise _not_a_lock(lock) from None
+        raise
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(handle)
+        raise _not_a_lock(lock)
     if of_others or os.read(handle, _HOST) == _host():
         return _claim(handle, lock, new=False)
     os.close(handle)
     return None
+
+
+def _not_a_lock(lock: Path) -> BaselineError:
+    return BaselineError(
+        f"{lock}: is a link or no file, so it is no lock and is left alone; delete it and run the "
+        "update again"
+    )
 
 
 def _claim(handle: int, lock: Path, new: bool) -> int | None:
@@ -207,7 +226,7 @@ def _claim(handle: int, lock: Path, new: bool) -> int | None:
     owned = new
     try:
         if _exclusive(handle):
-            owned = os.path.samestat(os.fstat(handle), lock.stat())
+            owned = os.path.samestat(os.fstat(handle), lock.lstat())
         if owned:
             os.lseek(handle, 0, os.SEEK_SET)
             os.write(handle, _host())

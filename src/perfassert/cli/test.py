@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from perfassert.cli.command import add_command
 from perfassert.errors import PerfAssertError
+from perfassert.system.confined import leads_elsewhere
 from perfassert.system.python_children import isolate_imports
 from perfassert.system.temporary import temporary_folder
 
@@ -90,6 +91,8 @@ def _absolute(path: str) -> str:
     file, separator, test = path.partition("::")
     if not os.path.exists(file):
         raise PerfAssertError(f"{file}: there is no such file or folder")
+    if reason := leads_elsewhere(Path(file)):
+        raise PerfAssertError(f"{file}: {reason}")
     return f"{os.path.abspath(file)}{separator}{test}"
 
 
@@ -111,11 +114,17 @@ def _perf_files_only(pytest: Any) -> object:
     """Return a plug-in that lets only ``*.perf.toml`` files be collected.
 
     pytest collects a folder with ``__init__.py`` as a package, which it imports, and other files
-    by what its plug-ins make of them: neither gets past this one.
+    by what its plug-ins make of them: neither gets past this one. A link to a folder is not
+    entered unless the command line names it: what it leads to is collected where it lies, or lies
+    outside of what was asked for.
     """
     from perfassert.pytest_plugin.toml_items import PerfTomlFile
 
     class PerfFilesOnly:
+        @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+        def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+            return True if collection_path.is_symlink() and collection_path.is_dir() else None
+
         @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
         def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> Any:
             return pytest.Dir.from_parent(parent, path=path)

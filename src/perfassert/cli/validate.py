@@ -211,6 +211,7 @@ def _common_limit(options: argparse.Namespace) -> int | None:
 def _write(results: Sequence[Validation], day: date | None, options: argparse.Namespace) -> None:
     from perfassert.lab.validation.accuracy import accuracy_page
     from perfassert.lab.validation.record import to_record
+    from perfassert.report.files import replace_bytes
 
     texts: dict[Path, str | bytes] = {}
     if options.accuracy and day:
@@ -238,10 +239,7 @@ def _write(results: Sequence[Validation], day: date | None, options: argparse.Na
             json.dumps(to_record(results, _common_limit(options)), indent=2) + "\n"
         )
     for path, text in texts.items():
-        try:
-            path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        except OSError as error:
-            raise PerfAssertError(f"{path}: cannot be written: {error.strerror}") from None
+        replace_bytes(path, text if isinstance(text, bytes) else text.encode())
 
 
 def _limit(text: str, suite: Suite) -> tuple[str, float]:

@@ -30,7 +30,7 @@ def read_rows(reader: TableReader, key: str, given: Any) -> Rows:
             _check(reader, f"{key}.{name}", f"{key}.{name}[{i}]", name, value)
     combined = reader.combinations(key, list(table.values()))
     rows = (dict(zip(table, row, strict=True)) for row in combined)
-    return [(_ids(row), row) for row in rows]
+    return [(_ids(reader, key, row), row) for row in rows]
 
 
 def _rows_of_list(reader: TableReader, key: str, given: list[Any]) -> Rows:
@@ -47,7 +47,7 @@ def _rows_of_list(reader: TableReader, key: str, given: list[Any]) -> Rows:
         for name, value in row.items():
             _check(reader, f"{where}.{name}", f"{where}.{name}", name, value)
         ordered = {name: row[name] for name in names}
-        rows.append(((own,) if own else _ids(ordered), ordered))
+        rows.append(((own,) if own else _ids(reader, where, ordered), ordered))
     return rows
 
 
@@ -67,9 +67,13 @@ def _check(reader: TableReader, name_key: str, key: str, name: str, value: Any) 
             reader.fail(key, f"must be a number, a string or a list of them, not {value!r}")
 
 
-def _ids(row: Row) -> tuple[str, ...]:
+def _ids(reader: TableReader, key: str, row: Row) -> tuple[str, ...]:
     """``{"BLOCK": [16, 2, 8]}`` → ``("16x2x8",)``."""
-    return tuple(_text(value) for value in row.values())
+    ids = []
+    for value in row.values():
+        ids.append(_text(value))
+        reader.count_filled(key, len(ids[-1]))
+    return tuple(ids)
 
 
 def _text(value: Any) -> str:
@@ -79,17 +83,38 @@ def _text(value: Any) -> str:
 
 
 def fill(reader: TableReader, key: str, value: Any, names: Row) -> Any:
-    """``{NAME}`` replaced in every string below; one that is nothing else becomes the value."""
+    """``{NAME}`` replaced in every string below; one that is nothing else becomes the value.
+
+    Each value, key and character counts, so that a row of parameters pays for the table that it
+    makes.
+    """
     if isinstance(value, dict):
+        reader.count_filled(key, sum(map(len, value)))
         return {k: fill(reader, f"{key}.{k}", v, names) for k, v in value.items()}
     if isinstance(value, list):
         return [fill(reader, f"{key}[{i}]", v, names) for i, v in enumerate(value)]
+    reader.count_filled(key, 1)
     if not isinstance(value, str):
         return value
+    reader.count_filled(key, len(value))
     for name in _PLACE.findall(value):
         if name not in names:
             hint = close_matches(name, names) or f"; known: {', '.join(names) or 'none'}"
             reader.fail(key, f"no parameter or constant {name!r}{hint}")
     if alone := _PLACE.fullmatch(value):
+        reader.count_filled(key, _size(names[alone[1]]))
         return names[alone[1]]
-    return _PLACE.sub(lambda match: _text(names[match[1]]), value)
+
+    def replacement(place: re.Match[str]) -> str:
+        text = _text(names[place[1]])
+        reader.count_filled(key, len(text))
+        return text
+
+    return _PLACE.sub(replacement, value)
+
+
+def _size(value: Any) -> int:
+    """Characters of a value, at least one for each item of a list."""
+    if isinstance(value, list):
+        return len(value) + sum(map(_size, value))
+    return len(value) if isinstance(value, str) else 1

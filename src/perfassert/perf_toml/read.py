@@ -23,6 +23,8 @@ TOP = ("devices", "constants", "kernels", "test", "rank")
 SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize", "allow_guesses")
 TEST = (*SHARED, "launches", "expect", "baseline")
 RANK = (*SHARED, "domain", "candidates", "expect")
+_CASE = 100
+"""Characters that a case counts as, beside its name: rows times launches are many cases."""
 Parameters = tuple[tuple[str, ...], Row]
 
 
@@ -92,6 +94,7 @@ class _FileReader(DescriptionReader):
         return rows
 
     def unique(self, key: str, header: Header, ids: set[tuple[str, ...]]) -> None:
+        self.count_filled(key, len(header.case_id("")) + _CASE)
         if header.parameters in ids:
             case = f"{header.name}[{'-'.join(header.parameters)}]"
             self.fail(f"{key}.parametrize", f"there are two cases {case}")

@@ -7,6 +7,7 @@ alone writes. Imports the standard library and pytest only.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,7 @@ class Reports:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.targets = tuple(_targets(config))
+        _check_junit_path(config)
         self.advice = bool(
             config.getoption("--perf-report-advice") or config.getini("perf_report_advice")
         )
@@ -158,9 +160,30 @@ def _target(text: str, folder: Path) -> Target:
         raise pytest.UsageError(f"--perf-report: {text!r} is not FORMAT:PATH, as in json:perf.json")
     _check_format(format_)
     path = folder / Path(shown).expanduser()
+    _check_links("--perf-report", shown, path)
     if path.exists() and not path.is_file():
         raise pytest.UsageError(f"--perf-report: {shown} is not a file; name one to write")
     return Target(format_, path, shown)
+
+
+def _check_junit_path(config: pytest.Config) -> None:
+    """pytest writes this report itself, at the path that it makes of the option."""
+    if given := getattr(config.option, "xmlpath", None):
+        path = os.path.abspath(os.path.expanduser(os.path.expandvars(given)))
+        _check_links("--junit-xml", given, Path(path))
+
+
+def _check_links(option: str, shown: str, path: Path) -> None:
+    """End the run before anything is written through a link of a stranger."""
+    from perfassert.errors import PerfAssertError
+    from perfassert.system.confined import leads_elsewhere
+
+    try:
+        reason = leads_elsewhere(path)
+    except PerfAssertError as error:
+        raise pytest.UsageError(str(error)) from None
+    if reason:
+        raise pytest.UsageError(f"{option}: {shown}: {reason}")
 
 
 def _check_format(name: str) -> None:

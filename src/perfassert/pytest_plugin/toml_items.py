@@ -34,6 +34,11 @@ class PerfTomlFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """A file that cannot be used is an error of collection."""
         shown = relative(self.path, self.config.invocation_params.dir)
+        if "::" in self.nodeid:
+            raise self.CollectError(
+                f"{printable(shown, lines=False)}: pytest takes what follows :: for the name of a "
+                "test; rename the file or folder"
+            )
         try:
             cases = read_perf_file(self.path, shown)
         except PerfFileError as error:

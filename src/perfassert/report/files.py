@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from perfassert.errors import ReportError
+from perfassert.system.confined import leads_elsewhere
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -15,10 +16,12 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Write ``content``; folders are made, a link is followed.
+    """Write ``content``; folders are made, a link is followed unless a stranger may have made it.
 
     Raises :class:`ReportError` where that cannot be, with what was there left as it was.
     """
+    if reason := leads_elsewhere(path):
+        raise ReportError(f"{path}: {reason}")
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise ReportError(f"{path}: is not a file, so it is left alone; name another path")

@@ -29,6 +29,8 @@ comment between its parts it is one without a name."""
 _NO_SOURCES = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot")
 _SPELLED = (b"??/", b"??=")
 """Trigraphs of a line's continuation and of ``#``."""
+_MOST_LINKS = 40
+"""Links that a path leads through before Linux calls it a loop."""
 _BLANK_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n?|\n)")
 
 
@@ -42,15 +44,48 @@ def confining() -> Path | None:
     named = os.environ.get(FOLDER)
     if not named:
         return None
-    folder = Path(os.getcwd(), named)
-    for place in (*reversed(folder.parents), folder):
-        if place.is_symlink() and _can_replace(place):
+    folder = Path(named)
+    for link in _links(folder):
+        if _can_replace(link):
             raise PerfAssertError(
-                f"{FOLDER}={named}: {place} is a symbolic link in a folder that this job can "
+                f"{FOLDER}={named}: {link} is a symbolic link in a folder that this job can "
                 f"write, so whoever changed it decides what is read; name the folder itself, not "
                 "a link"
             )
     return folder.resolve()
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Symbolic links that a path leads through, each by the real path of the folder it lies in."""
+    place = Path(os.getcwd())
+    parts = [*reversed(path.parts)]
+    followed = 0
+    while parts and followed < _MOST_LINKS:
+        part = parts.pop()
+        entry = place.parent if part == ".." else place / part
+        if entry.is_symlink():
+            yield entry
+            followed += 1
+            parts += reversed(Path(os.readlink(entry)).parts)
+        else:
+            place = entry
+
+
+def leads_elsewhere(path: Path) -> str:
+    """Reason why a path that the user gave may not be used; empty if it may.
+
+    It may lie anywhere, but a symbolic link in the confined folder decides no part of it.
+    """
+    within = confining()
+    if within is None:
+        return ""
+    for link in _links(path):
+        if link.is_relative_to(within):
+            return (
+                f"{link} is a symbolic link in {within}, which {FOLDER} names, so whoever made it "
+                "decides where this is; delete the link or name another path"
+            )
+    return ""
 
 
 def _can_replace(link: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
@@ -23,6 +24,27 @@ else:
 __all__ = ["TOMLDecodeError", "TableReader", "loads", "read_toml"]
 
 
+_MOST_PARTS = 16
+"""Parts of a dotted key; no kind of file has tables nested half as deep."""
+_MOST_DIGITS = 1000
+"""Hexadecimal, octal and binary digits; Python prints no integer of several thousand."""
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?!"")[^"\\\n]*(?:\\.[^"\\\n]*)*"|'(?!'')[^'\n]*')"""
+_DOT = r"[ \t]*\.[ \t]*"
+_TOKEN = re.compile(
+    "|".join(
+        (
+            r"#[^\n]*",
+            r'"""[^"\\]*(?:(?:\\[\s\S]|"{1,2}(?!"))[^"\\]*)*"""(?:"{0,2})',
+            r"'''[\s\S]*?'''(?:'{0,2})",
+            rf"(?P<digits>0[xob][0-9A-Fa-f_]{{{_MOST_DIGITS}}})",
+            rf"{_PART}(?:{_DOT}{_PART}){{0,{_MOST_PARTS - 1}}}(?P<further>{_DOT}{_PART})?",
+            r"""(?P<unclosed>["'])""",
+        )
+    )
+)
+"""Comments, strings of several lines, and keys or values with their dots; all else is skipped."""
+
+
 class _Unreadable(TOMLDecodeError):
     """What Python's reader says with errors of another kind."""
 
@@ -32,6 +54,7 @@ class _Unreadable(TOMLDecodeError):
 
 def loads(text: str) -> dict[str, Any]:
     """The table that a text is; :class:`TOMLDecodeError` for all that it is not."""
+    _check_tokens(text)
     try:
         return _loads(text)
     except TOMLDecodeError:
@@ -40,6 +63,22 @@ def loads(text: str) -> dict[str, Any]:
         raise _Unreadable(str(reason)) from None
     except RecursionError:
         raise _Unreadable("it is nested too deeply") from None
+
+
+def _check_tokens(text: str) -> None:
+    """Reject a key of many parts, for which the parser takes time in proportion to the square,
+    and an integer that is too long to be printed.
+
+    Up to the first error of a text, its tokens are those of the parser; beyond it there is no
+    matter, as the parser stops there. Therefore the scan ends at a quote that is not closed.
+    """
+    for token in _TOKEN.finditer(text):
+        if token["further"] or token["digits"]:
+            line = text.count("\n", 0, token.start()) + 1
+            key, integer = f"a key has over {_MOST_PARTS} parts", "an integer has too many digits"
+            raise _Unreadable(f"{key if token['further'] else integer} (at line {line})")
+        if token["unclosed"]:
+            return
 
 
 def read_toml(
@@ -59,6 +98,8 @@ def read_toml(
 
 
 _MOST = 20_000  # combinations that the lists of one file may stand for
+_MOST_FILLED = 1 << 24
+"""Characters and values that a file may come to when its names and lists are filled in."""
 
 
 class TableReader:
@@ -69,6 +110,7 @@ class TableReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._combined = 0
+        self._filled = 0
 
     def place(self, key: str) -> str:
         """Where a key is, as messages begin."""
@@ -122,6 +164,17 @@ class TableReader:
         if self._combined > _MOST:
             self.fail(key, f"the file's lists have over {_MOST} combinations; give fewer values")
         return product(*lists)
+
+    def count_filled(self, key: str, size: int) -> None:
+        """Add what is made of a short file, before it is made; fail where it is more than a file
+        may come to."""
+        self._filled += size
+        if self._filled > _MOST_FILLED:
+            self.fail(
+                key,
+                f"with its names and lists filled in, the file has over {_MOST_FILLED >> 20} "
+                "million characters; give shorter or fewer values",
+            )
 
     def number(self, key: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):

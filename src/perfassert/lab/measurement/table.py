@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from perfassert.errors import ReportError
 from perfassert.lab.measurement.counters import COUNTERS
 from perfassert.lab.measurement.gpu import MeasurementError
 from perfassert.lab.measurement.plan import MeasurementJob
+from perfassert.report.files import replace_file
 
 TIMES = ("time_us", "time_spread", "repetitions", "clock_hz")
 ABOUT = ("gpu", "driver", "compiler", "code", "date")
@@ -75,12 +76,7 @@ class MeasurementTable:
         writer = csv.DictWriter(text, self.header, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows.values())
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            beside.write_text(text.getvalue(), "utf-8", newline="")
-            beside.replace(self.path)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise MeasurementError(
-                f"{self.path}: cannot be written: {error.strerror}; name another file with -o"
-            ) from None
+            replace_file(self.path, text.getvalue())
+        except ReportError as error:
+            raise MeasurementError(f"{error}; name another file with -o") from None
