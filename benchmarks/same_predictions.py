@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import perfassert as pa  # noqa: E402
-from perfassert.lab.validation.build import make_kernel, make_launch  # noqa: E402
+from perfassert.lab.validation.build import make_kernel, make_launch, row_names  # noqa: E402
 from perfassert.lab.validation.read import read_suite  # noqa: E402
 from perfassert.sensitivity.examples import EXAMPLES, example  # noqa: E402
 from tests.random_kernels.generator import generate  # noqa: E402
@@ -41,12 +41,16 @@ def examples() -> Iterator[tuple[str, pa.Kernel, pa.Launch, str]]:
 def suites() -> Iterator[tuple[str, pa.Kernel, pa.Launch, str]]:
     for name in SUITES:
         suite = read_suite(ROOT / "validation" / f"{name}.toml")
-        for row in suite.rows:
-            try:
-                kernel, launch = make_kernel(suite, row), make_launch(suite, row)
-            except pa.PerfAssertError:
-                continue
-            yield f"{name} {row.name}", kernel, launch, row.device
+        for label, spec in suite.kernels.items():
+            for number, row in enumerate(spec.rows):
+                names = row_names(spec, dict(row))
+                try:
+                    device = pa.device(DEVICES[0])
+                    kernel = make_kernel(spec, names, label)
+                    launch = make_launch(spec.launch, names, kernel, device)
+                except pa.PerfAssertError:
+                    continue
+                yield f"{name} {label} {number}", kernel, launch, DEVICES[0]
 
 
 def random_kernels(count: int) -> Iterator[tuple[str, pa.Kernel, pa.Launch, str]]:
@@ -72,3 +76,34 @@ def digest(kernel: pa.Kernel, launch: pa.Launch, device: str) -> tuple[str, floa
             assumption["span"]["file"] = Path(assumption["span"]["file"]).name
     text = json.dumps(kept, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16], data["time"]
+
+
+def write(path: Path, count: int) -> None:
+    lines = []
+    for questions in (examples(), suites(), random_kernels(count)):
+        for name, kernel, launch, device in questions:
+            lines.append("\t".join((name, *map(str, digest(kernel, launch, device)))))
+    path.write_text("\n".join(lines) + "\n")
+    print(f"{len(lines)} predictions")
+
+
+def read(path: Path) -> dict[str, tuple[str, float]]:
+    rows = (line.split("\t") for line in path.read_text().splitlines())
+    return {name: (found, float(seconds)) for name, found, seconds in rows}
+
+
+def compare(before: Path, after: Path) -> int:
+    old, new = read(before), read(after)
+    differ = [name for name in old if name in new and old[name][0] != new[name][0]]
+    for name in differ:
+        print(f"{name}: {old[name][1]:.6g} s, now {new[name][1]:.6g} s")
+    print(f"{len(old.keys() & new.keys())} compared, {len(differ)} differ, "
+          f"{len(old.keys() ^ new.keys())} of one side only")  # fmt: skip
+    return bool(differ)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "write":
+        write(Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 500)
+    else:
+        sys.exit(compare(*map(Path, sys.argv[2:4])))

@@ -7,6 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
+from perfassert.system.temporary import remove_abandoned
 
 A100 = "A100-SXM4-40GB"
 COUNT = 1 << 20
@@ -134,3 +135,19 @@ def test_errors_of_the_compiler_have_a_place(kernels, monkeypatch):
     monkeypatch.setattr(warp, "compile_aot_module", fails)
     with pytest.raises(pa.KernelSourceError, match=r"warp_kernels\.py:\d+: Warp cannot compile"):
         pa.predict(pa.from_warp(kernels.axpy), pa.Launch(1, 32), A100)
+
+
+def test_folders_that_warp_makes_are_not_taken_for_abandoned(kernels, monkeypatch):
+    """It compiles in a folder beside the one that it is given, and then renames that."""
+    from warp._src import build
+
+    real = build.build_cuda
+
+    def swept(*given, **more):
+        remove_abandoned()
+        return real(*given, **more)
+
+    monkeypatch.setattr(build, "build_cuda", swept)
+    monkeypatch.setattr("warp._src.context.warp._src.build.build_cuda", swept)
+    launch = pa.Launch(COUNT // 256, 256, (2.0, COUNT, COUNT))
+    assert pa.predict(pa.from_warp(kernels.axpy), launch, "rtx-4090").time

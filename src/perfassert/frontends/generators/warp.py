@@ -114,7 +114,9 @@ class _Compiler:
     side: str
 
     def __call__(self, arch: str) -> Source:
-        with temporary_folder() as folder:
+        with temporary_folder() as private:
+            folder = private / "module"  # Warp makes others beside it, which nobody locks
+            folder.mkdir()
             try:
                 self.warp.compile_aot_module(
                     self.kernel.module, arch=number(arch), module_dir=folder, use_ptx=True

@@ -126,11 +126,11 @@ class FileStates:
 def _identities(paths: list[str]) -> str:
     """Number files by identity, and by the time of their last change."""
     try:
-        found = [os.stat(path) for path in paths]
+        statuses = [os.stat(path) for path in paths]
     except OSError:
         return ABSENT
-    files = [(info.st_dev, info.st_ino) for info in found]
-    times = [info.st_mtime_ns for info in found]
+    files = [(info.st_dev, info.st_ino) for info in statuses]
+    times = [info.st_mtime_ns for info in statuses]
     return str([(files.index(f), times.index(t)) for f, t in zip(files, times, strict=True)])
 
 
