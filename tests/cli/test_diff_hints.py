@@ -1,6 +1,7 @@
 """``perfassert diff --launches``: a hint of the base belongs to a loop, whatever its line is."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,14 +61,16 @@ def change(tmp_path, monkeypatch):
     return write
 
 
-def run(capsys, *options):
+def run(capsys, *options, changed=False):
     given = ["diff", "base", "head", "--launches", "launches.toml", "--arch", "sm_80", "--json"]
     code = main([*given, *options])
     out, err = capsys.readouterr()
     assert out, err
-    predictions = json.loads(out)["launches"]["predictions"]
+    launches = json.loads(out)["launches"]
+    predictions = launches["predictions"]
     assert predictions
-    return code, {p["status"] for p in predictions}, " ".join(p["reason"] for p in predictions)
+    statuses, reasons = ({p[key] for p in predictions} for key in ("status", "reason"))
+    return code, statuses, " ".join(reasons), *([launches["changed"]] if changed else [])
 
 
 def swap(text, one, other):
@@ -207,33 +210,62 @@ def test_a_hint_does_not_apply_to_another_loop(change, capsys, base, head, hints
     assert told in reason
 
 
+def trips(many, few):
+    return f'trip_counts = {{ "k.cu:{many}" = 1000, "k.cu:{few}" = 2 }}'
+
+
 LONGER = [("  a[threadIdx.x] = s", "\n  s = sqrtf(s);\n  a[threadIdx.x] = s")]
 
 
 @pytest.mark.parametrize(
-    ("text", "hints", "changes"),
+    ("text", "hints", "changes", "of_head"),
     [
-        (KERNEL, GIVEN, [("  float s = 0;", "\n\n  float s = 0;")]),
-        (KERNEL, GIVEN, [("  float s = 0;", "\n\n  float s = 1;")]),
-        (KERNEL, GIVEN, [("  float s = 0;", "  float s = 1;\f")]),
-        (KERNEL, GIVEN, [(FEW, f"\n{FEW.replace(' = ', '  =  ')}"), *LONGER]),
-        (LONG, OF_LONG, [("    s += 1.f", "    s *= 2;\n    s += 1.f"), *LONGER]),
-        (ALIKE, OF_ALIKE, [("  float s = 0;", "\n  float s = 1;")]),
-        (ALIKE, OF_ALIKE.replace("1000", "2"), [("    s += a", "\n    s += a"), *LONGER]),
-        (CALLING, OF_CALLS, [("__device__", "\n__device__")]),
-        (LOADING, OF_LOADS, [("  int i", "\n\n  int i"), ("a[i] +", "a[i] *")]),
+        (KERNEL, GIVEN, [("  float s = 0;", "\n\n  float s = 0;")], trips(5, 6)),
+        (KERNEL, GIVEN, [("  float s = 0;", "\n\n  float s = 1;")], trips(5, 6)),
+        (KERNEL, GIVEN, [("  float s = 0;", "  float s = 1;\f")], GIVEN),
+        (KERNEL, GIVEN, [(FEW, f"\n{FEW.replace(' = ', '  =  ')}"), *LONGER], trips(3, 5)),
+        (LONG, OF_LONG, [("    s += 1.f", "    s *= 2;\n    s += 1.f"), *LONGER], OF_LONG),
+        (ALIKE, OF_ALIKE, [("  float s = 0;", "\n  float s = 1;")], trips(5, 9)),
+        (
+            ALIKE,
+            OF_ALIKE.replace("1000", "2"),
+            [("    s += a", "\n    s += a"), *LONGER],
+            trips(4, 9).replace("1000", "2"),
+        ),
+        (CALLING, OF_CALLS, [("__device__", "\n__device__")], trips("4#1", "4#2")),
+        (
+            LOADING,
+            OF_LOADS,
+            [("  int i", "\n\n  int i"), ("a[i] +", "a[i] *")],
+            OF_LOADS.replace("k.cu:3", "k.cu:5").replace("k.cu:2", "k.cu:4"),
+        ),
     ],
 )
-def test_a_hint_moves_with_its_line(change, capsys, text, hints, changes):
-    """The launches file need not be edited where other lines were."""
+def test_a_hint_moves_with_its_line(change, capsys, text, hints, changes, of_head):
+    """The head's file has to say the same: it is the next base's."""
     edited = text
     for old, new in changes:
         assert old in edited
         edited = edited.replace(old, new)
     change({"k.cu": text}, {"k.cu": edited}, hints)
-    code, statuses, reason = run(capsys, "--fail-on", "time +10 %")
-    assert (code, reason) == (0, "")
-    assert statuses <= {"same", "within tolerance"}
+    for given in (hints, of_head):
+        Path("head/launches.toml").write_text(LAUNCHES.replace(GIVEN, given))
+        code, statuses, reason, changed = run(capsys, "--fail-on", "time +10 %", changed=True)
+        assert (code, reason) == (int(given != of_head), "")
+        assert statuses <= {"same", "within tolerance"}
+        assert changed == [
+            "looped: the lines in launches.toml:4: kernels.looped are not those of its code; "
+            f"write {of_head}"
+        ] * (given != of_head)
+
+
+def test_a_file_for_both_sides_needs_no_edit(change, capsys):
+    change({"k.cu": KERNEL}, {"k.cu": KERNEL.replace("  float s = 0;", "\n\n  float s = 1;")})
+    shutil.copy("base/k.cu", "k.cu")
+    shutil.copy("base/launches.toml", "launches.toml")
+    for side in ("base", "head"):
+        Path(side, "launches.toml").unlink()
+    assert run(capsys, "--fail-on", "time +10 %")[0] == 0
 
 
 def test_a_slower_body_is_slower(change, capsys):
@@ -259,8 +291,7 @@ def test_one_launches_file_cannot_be_right_about_both(change, capsys):
     change({"k.cu": KERNEL}, {"k.cu": swap(KERNEL, MANY, FEW)})
     Path("base/launches.toml").rename("launches.toml")
     Path("head/launches.toml").unlink()
-    for path in ("base/k.cu", "head/k.cu"):
-        Path("k.cu").write_text(Path(path).read_text())
+    shutil.copy("base/k.cu", "k.cu")
     for launches_from in ("base", "head"):
         code, statuses, reason = run(capsys, "--launches-from", launches_from)
         assert (code, statuses) == (1, {"incomparable"})

@@ -6,6 +6,7 @@ same loop elsewhere, or another loop there. The text of the line identifies it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,9 +41,19 @@ class Place:
         """Its most specific name."""
         return self.keys[0] if self.keys else ""
 
+    @property
+    def position(self) -> tuple[str, int, str]:
+        """Key for the order of the text."""
+        return self.file, self.line, self.name
+
     def hint(self, table: Mapping[str, Value]) -> str | None:
         """Return the key of the hint that applies to it; None without one."""
         return next((key for key in self.keys if key in table), None)
+
+    def of(self, table: Mapping[str, Value]) -> Value | None:
+        """Return the value of the hint that applies to it; None without one."""
+        key = self.hint(table)
+        return None if key is None else table[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,18 @@ def move_hints(hints: Hints, old: CodePlaces, new: CodePlaces) -> Hints:
     return replace(hints, trip_counts=trips.moved(), assume=assumed.moved())
 
 
+def stated_otherwise(right: Hints, stated: Hints, code: CodePlaces) -> str:
+    """Return the right tables, as TOML, of those that state something else about the code."""
+    texts = []
+    for what, places in (("trip_counts", code.loops), ("assume", code.loads)):
+        table, other = getattr(right, what), getattr(stated, what)
+        unread = other.keys() - table.keys() - {k for place in places for k in place.keys}
+        if unread or any(place.of(table) != place.of(other) for place in places):
+            entries = (f"{json.dumps(k)} = {json.dumps(v)}" for k, v in table.items())
+            texts.append(f"{what} = {{ {', '.join(entries)} }}")
+    return ", ".join(texts)
+
+
 class _Move(Generic[Value]):
     """A table of hints that moves. ``what``: its name; ``kind``: of the places that it names."""
 
@@ -165,14 +188,14 @@ class _Move(Generic[Value]):
         of_line: dict[tuple[str, ...], set[Value | None]] = {}
         for place, value in zip(self.after, values, strict=True):
             of_line.setdefault(place.keys[-1:], set()).add(value)
-        for place, value in zip(self.after, values, strict=True):
+        by_place = sorted(zip(self.after, values, strict=True), key=lambda one: one[0].position)
+        for place, value in by_place:
             if value is not None and place.keys:
                 result[place.keys[-1 if len(of_line[place.keys[-1:]]) == 1 else 0]] = value
         for place, key, value in zip(self.after, wanted, values, strict=True):
-            found = place.hint(result)
-            if (None if found is None else result[found]) != value:
+            if place.of(result) != value:
                 clash = key or next(k for k in keys if k)
-                raise self._undecided(clash, f"{place.name} has several {self.kind}s", place)
+                raise self._undecided(clash, f"{place.name} has several {self.kind}s")
         return result
 
     def _keys_by_text(self, keys: Sequence[str | None]) -> list[str | None]:
@@ -222,7 +245,7 @@ class _Move(Generic[Value]):
                 return None
         return by_line if by_line.keys() >= {self.after[n].line for n in new} else None
 
-    def _undecided(self, key: str, why: str, clash: Place | None = None) -> UndecidedHint:
+    def _undecided(self, key: str, why: str) -> UndecidedHint:
         text = next(p.text for p in self.before if p.hint(self.table) == key)
         line = f" ({text[:_SHOWN]}{'…' * (len(text) > _SHOWN)})" if text else ""
         names = sorted({place.keys[-1] for place in self.after if place.keys})
@@ -234,5 +257,5 @@ class _Move(Generic[Value]):
 
 def _first_lines(places: Sequence[Place], texts: Mapping[str, str]) -> list[str]:
     """The texts in the order of the first lines that have them."""
-    ordered = sorted(places, key=lambda place: (place.file, place.line))
+    ordered = sorted(places, key=lambda place: place.position)
     return list(dict.fromkeys(place.text for place in ordered if place.text in texts))

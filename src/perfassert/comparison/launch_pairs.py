@@ -122,18 +122,19 @@ def manner(asked: Asked) -> dict[str, object]:
 def _by_place(table: Mapping[str, object]) -> list[object]:
     """Values in the order of their lines, which move with the code; what has a name keeps it.
 
-    >>> _by_place({"k.cu:12": 4, "k.cu:7": 1, "index": "x"})
-    [('index', 'x'), 1, 4]
+    >>> _by_place({"k.cu:12": 4, "k.cu:7#2": 3, "k.cu:7#1": 1, "index": "x"})
+    [('index', 'x'), 1, 3, 4]
     """
-    lines: list[tuple[str, int, object]] = []
+    lines: list[tuple[str, int, int, object]] = []
     named: list[object] = []
     for key, value in sorted(table.items()):
-        file, _, line = key.rpartition(":")
-        if line.isdecimal():
-            lines.append((file, int(line), value))
+        file, _, place = key.rpartition(":")
+        line, _, copy = place.partition("#")
+        if line.isdecimal() and (copy or "0").isdecimal():
+            lines.append((file, int(line), int(copy or "0"), value))
         else:
             named.append((key, value))
-    return named + [value for _, _, value in sorted(lines, key=lambda one: one[:2])]
+    return named + [value for *_, value in sorted(lines, key=lambda one: one[:3])]
 
 
 def other_work(pairs: Sequence[LaunchPair]) -> Iterator[str]:

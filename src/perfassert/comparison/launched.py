@@ -22,6 +22,7 @@ from perfassert.comparison.hint_places import (
     find_places,
     has_places,
     move_hints,
+    stated_otherwise,
 )
 from perfassert.comparison.kernel_changes import (
     CodeDiff,
@@ -42,6 +43,7 @@ from perfassert.comparison.launch_pairs import (
     other_work,
     pair_launches,
     with_hints,
+    work,
 )
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.line_changes import costs_of
@@ -50,7 +52,7 @@ from perfassert.comparison.sides import Reading
 from perfassert.comparison.status import Status
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.cuda.inventory import KernelInfo
-from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.hardware.load import device
 from perfassert.kernel.description import CompiledKernel, Kernel
@@ -128,7 +130,7 @@ def compare_launches(
     unknown = tuple(
         f"{x}: no prediction: {why}" for x, why in new.broken.items() if x not in predicted_before
     )
-    changed = tuple(other_work(launch_pairs))
+    changed = (*other_work(launch_pairs), *mover.stale.values())
     return LaunchComparison(
         comparison, failures, unknown, changed, time is not None, kernels, mover.undecided
     )
@@ -137,7 +139,8 @@ def compare_launches(
 class _HintMover:
     """Moves the hints of the leading side's launches to the lines of the other side's code.
 
-    ``undecided``: launch → why no line of the other side is certain to be that of a hint.
+    ``undecided``: launch → why no line of the other side is certain to be that of a hint;
+    ``stale``: launch → the hints that the head's own file should have. It will be the base's.
     """
 
     def __init__(
@@ -150,6 +153,7 @@ class _HintMover:
         self.sides, self.readings, self.lead = sides, readings, lead
         self.is_shared = not any(file.is_own for file in files)
         self.undecided: dict[str, str] = {}
+        self.stale: dict[str, str] = {}
         self._places: dict[tuple[object, ...], CodePlaces] = {}
 
     def move(
@@ -164,7 +168,9 @@ class _HintMover:
             return located
         try:
             old, new = self._find(leader, self.lead), self._find(follower, 1 - self.lead)
-            moved = replace(follower, asked=with_hints(leader.asked, move_hints(hints, old, new)))
+            hints = move_hints(hints, old, new)
+            moved = replace(follower, asked=with_hints(leader.asked, hints))
+            self._check_lines(pair, hints, new)
         except PerfAssertError as error:
             moved = replace(follower, kernel=None, reason=str(error))
         except UndecidedHint as error:
@@ -175,6 +181,17 @@ class _HintMover:
             else:  # the option says that the files are right about their sides
                 moved = replace(follower, asked=with_hints(leader.asked, own))
         return (leader, moved) if self.lead == 0 else (moved, leader)
+
+    def _check_lines(self, pair: LaunchPair, hints: Hints, code: CodePlaces) -> None:
+        """Note a file of the head in which the same hints name other lines of the head."""
+        base, head = pair.base, pair.head
+        if self.lead or self.is_shared or base is None or head is None or work(base) != work(head):
+            return
+        stated = hints_of(head)
+        if stated is not None and (right := stated_otherwise(hints, stated, code)):
+            self.stale[pair.label] = (
+                f"{pair.label}: the lines in {head.place} are not those of its code; write {right}"
+            )
 
     def _next_step(self, pair: LaunchPair) -> str:
         """Return what the user does about a hint whose place is undecided."""
