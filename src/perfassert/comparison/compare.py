@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from perfassert.baseline import compare as baselines
 from perfassert.baseline.components import Change, Value, components, same
@@ -17,6 +18,7 @@ from perfassert.errors import ReportError
 from perfassert.expect.metrics import METRICS
 
 DEFAULT_TOLERANCE = "2 %"
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 _OF_VERDICT = {
@@ -99,10 +101,13 @@ def time_tolerance(text: str) -> Tolerance:
 
 
 def compare(
-    base: ReportFile, head: ReportFile, tolerance: Tolerance | None = None
+    base: ReportFile,
+    head: ReportFile,
+    tolerance: Tolerance | None = None,
+    incomparable: Mapping[str, str] = _NONE,
 ) -> ReportComparison:
     """Compare prediction by prediction; ``tolerance``: how far times may grow, by default
-    :data:`DEFAULT_TOLERANCE`.
+    :data:`DEFAULT_TOLERANCE`; ``incomparable``: test → why its predictions cannot be compared.
 
     Raises :class:`ReportError` for files that cannot be compared: a report and a single
     prediction, or different versions of the model.
@@ -116,18 +121,15 @@ def compare(
             f"incomparable: {base.path} was made by version {base.model_version} of the model, "
             f"{head.path} by version {head.model_version}; make both with one version"
         )
-    keys = sorted({*base.predictions, *head.predictions})
-    items = [
-        _item(
-            key,
-            base.predictions.get(key),
-            head.predictions.get(key),
-            wanted,
-            head.why_missing(key.test),
-            base.why_missing(key.test),
-        )
-        for key in keys
-    ]
+    items = []
+    for key in sorted({*base.predictions, *head.predictions}):
+        old, new = base.predictions.get(key), head.predictions.get(key)
+        if key.test in incomparable:
+            reason = incomparable[key.test]
+            items.append(Item(key, Status.INCOMPARABLE, old, new, reason=reason))
+            continue
+        broken, never = head.why_missing(key.test), base.why_missing(key.test)
+        items.append(_item(key, old, new, wanted, broken, never))
     items.sort(key=lambda item: (ORDER[item.status], -abs(item.share or 0.0), item.key))
     return ReportComparison(wanted["time"], tuple(items))
 

@@ -99,7 +99,7 @@ def work(asked: Asked) -> dict[str, object]:
     named: dict[str, object] = {str(name): value for name, value in given.items()}
     named["updates_per_thread"] = asked.kernel.updates_per_thread
     named["device"] = asked.device
-    if (hints := _hints(asked)) is not None:
+    if (hints := hints_of(asked)) is not None:
         named |= {f"constant {name}": value for name, value in hints.constants.items()}
         named["trip_counts"] = _by_place(hints.trip_counts)
         named["assume"] = _by_place(hints.assume)
@@ -122,18 +122,19 @@ def manner(asked: Asked) -> dict[str, object]:
 def _by_place(table: Mapping[str, object]) -> list[object]:
     """Values in the order of their lines, which move with the code; what has a name keeps it.
 
-    >>> _by_place({"k.cu:12": 4, "k.cu:7": 1, "index": "x"})
-    [('index', 'x'), 1, 4]
+    >>> _by_place({"k.cu:12": 4, "k.cu:7#2": 3, "k.cu:7#1": 1, "index": "x"})
+    [('index', 'x'), 1, 3, 4]
     """
-    lines: list[tuple[str, int, object]] = []
+    lines: list[tuple[str, int, int, object]] = []
     named: list[object] = []
     for key, value in sorted(table.items()):
-        file, _, line = key.rpartition(":")
-        if line.isdecimal():
-            lines.append((file, int(line), value))
+        file, _, place = key.rpartition(":")
+        line, _, copy = place.partition("#")
+        if line.isdecimal() and (copy or "0").isdecimal():
+            lines.append((file, int(line), int(copy or "0"), value))
         else:
             named.append((key, value))
-    return named + [value for _, _, value in sorted(lines, key=lambda one: one[:2])]
+    return named + [value for *_, value in sorted(lines, key=lambda one: one[:3])]
 
 
 def other_work(pairs: Sequence[LaunchPair]) -> Iterator[str]:
@@ -229,7 +230,7 @@ class LaunchLocator:
         if first.kernel is not None:
             second = self._follow(first.kernel, second)
         places[self.lead] = first
-        places[1 - self.lead] = replace(second, asked=_with_places(leader, follower))
+        places[1 - self.lead] = replace(second, asked=leader)
         return places[0], places[1]
 
     def _find(self, one: Asked, number: int) -> Located:
@@ -328,7 +329,8 @@ def code_of(kernel: Kernel) -> CompiledCode | None:
     return code if isinstance(code, CompiledCode) else None
 
 
-def _hints(one: Asked) -> Hints | None:
+def hints_of(one: Asked) -> Hints | None:
+    """Return what the file says about a compiled kernel; None for another kind of kernel."""
     code = code_of(one.kernel)
     return code.hints if code is not None else None
 
@@ -339,15 +341,11 @@ def source_of(kernel: Kernel) -> Source | None:
     return code.source if code is not None and isinstance(code.source, Source) else None
 
 
-def _with_places(leader: Asked, follower: Asked) -> Asked:
-    """The leader's launch at the lines of the follower's code, where both say the same of them."""
-    code, hints = code_of(leader.kernel), _hints(follower)
-    if code is None or hints is None or not isinstance(leader.kernel, CompiledKernel):
-        return leader
-    moved = {
-        name: getattr(hints, name)
-        for name in ("trip_counts", "assume")
-        if _by_place(getattr(hints, name)) == _by_place(getattr(code.hints, name))
-    }
-    compiled = replace(code, hints=replace(code.hints, **moved))
-    return replace(leader, kernel=replace(leader.kernel, compiled=compiled))
+def with_hints(asked: Asked, hints: Hints) -> Asked:
+    """The launch with other trip counts and assumed values."""
+    code = code_of(asked.kernel)
+    if code is None or not isinstance(asked.kernel, CompiledKernel):
+        return asked
+    moved = replace(code.hints, trip_counts=hints.trip_counts, assume=hints.assume)
+    compiled = replace(code, hints=moved)
+    return replace(asked, kernel=replace(asked.kernel, compiled=compiled))

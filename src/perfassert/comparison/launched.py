@@ -16,6 +16,14 @@ from perfassert.comparison.compare import (
     compare,
     time_tolerance,
 )
+from perfassert.comparison.hint_places import (
+    CodePlaces,
+    UndecidedHint,
+    find_places,
+    has_places,
+    move_hints,
+    stated_otherwise,
+)
 from perfassert.comparison.kernel_changes import (
     CodeDiff,
     CodeSide,
@@ -27,11 +35,15 @@ from perfassert.comparison.kernel_changes import (
 from perfassert.comparison.launch_pairs import (
     LaunchesFile,
     LaunchLocator,
+    LaunchPair,
     Located,
     code_of,
     each_manner,
+    hints_of,
     other_work,
     pair_launches,
+    with_hints,
+    work,
 )
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.line_changes import costs_of
@@ -40,8 +52,9 @@ from perfassert.comparison.sides import Reading
 from perfassert.comparison.status import Status
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.cuda.inventory import KernelInfo
-from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.toolchain.binary import Source
+from perfassert.hardware.load import device
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.predict import predict
@@ -58,7 +71,7 @@ class LaunchComparison:
     in words; ``unknown``: launches that neither side can predict, and new ones that the head
     cannot, and why; ``changed``: those that do other work than in the base, which is gone with
     them; ``timed``: whether times are limited; ``kernels``: launch → the kernels of both sides that
-    it is of."""
+    it is of; ``undecided``: launch → why no line of one side is that of a hint."""
 
     comparison: ReportComparison
     failures: tuple[str, ...]
@@ -66,13 +79,14 @@ class LaunchComparison:
     changed: tuple[str, ...]
     timed: bool
     kernels: Mapping[str, tuple[KernelInfo, ...]] = field(default_factory=dict)
+    undecided: Mapping[str, str] = field(default_factory=dict)
 
     def fails(self, allow_gone: bool) -> bool:
         """Whether a launch is too slow, lost, or moves too much."""
         gone = self.changed or self.comparison.of(Status.GONE, Status.BROKEN)
         lost = gone and not allow_gone
         slower = self.timed and self.comparison.of(Status.SLOWER)
-        return bool(lost or slower or self.failures)
+        return bool(lost or slower or self.failures or self.undecided)
 
 
 def compare_launches(
@@ -92,8 +106,9 @@ def compare_launches(
     launch_pairs = pair_launches(files[0].asked, files[1].asked)
     kernels: dict[str, tuple[KernelInfo, ...]] = {}
     predicted = [_Predicted(side, reading) for side, reading in zip(sides, readings, strict=True)]
+    mover = _HintMover(sides, readings, files, lead)
     for pair in launch_pairs:
-        located = locator.locate(pair)
+        located = mover.move(pair, locator.locate(pair))
         infos = [one.kernel.info for one in located if one is not None and one.kernel is not None]
         kernels[pair.label] = tuple(infos)
         for side, one in zip(predicted, located, strict=True):
@@ -101,20 +116,101 @@ def compare_launches(
                 side.add(pair.label, "", one)
         for side, one, asked in zip(predicted, located, each_manner(pair), strict=False):
             if one is not None:
-                side.add(pair.label, _EACH, replace(one, asked=asked))
+                hints = hints_of(one.asked)
+                own = asked if hints is None else with_hints(asked, hints)
+                side.add(pair.label, _EACH, replace(one, asked=own))
     old, new = (side.report() for side in predicted)
     time = next((one for one in limits.all if one.metric == "time"), None)
     tolerance = time_tolerance(DEFAULT_TOLERANCE)
     if time is not None:
         tolerance = Tolerance(time.amount, time.margin, time.margin)
-    comparison = compare(old, new, tolerance)
+    comparison = compare(old, new, tolerance, mover.undecided)
     failures = tuple(text for item in comparison.items for text in _too_much(item, limits))
     predicted_before = {key.test for key in old.predictions}
     unknown = tuple(
         f"{x}: no prediction: {why}" for x, why in new.broken.items() if x not in predicted_before
     )
-    changed = tuple(other_work(launch_pairs))
-    return LaunchComparison(comparison, failures, unknown, changed, time is not None, kernels)
+    changed = (*other_work(launch_pairs), *mover.stale.values())
+    return LaunchComparison(
+        comparison, failures, unknown, changed, time is not None, kernels, mover.undecided
+    )
+
+
+class _HintMover:
+    """Moves the hints of the leading side's launches to the lines of the other side's code.
+
+    ``undecided``: launch → why no line of the other side is certain to be that of a hint;
+    ``stale``: launch → the hints that the head's own file should have. It will be the base's.
+    """
+
+    def __init__(
+        self,
+        sides: tuple[CodeSide, CodeSide],
+        readings: tuple[Reading, Reading],
+        files: tuple[LaunchesFile, LaunchesFile],
+        lead: int,
+    ) -> None:
+        self.sides, self.readings, self.lead = sides, readings, lead
+        self.is_shared = not any(file.is_own for file in files)
+        self.undecided: dict[str, str] = {}
+        self.stale: dict[str, str] = {}
+        self._places: dict[tuple[object, ...], CodePlaces] = {}
+
+    def move(
+        self, pair: LaunchPair, located: tuple[Located | None, Located | None]
+    ) -> tuple[Located | None, Located | None]:
+        """Return the launch of both sides, each with the hints for its code."""
+        leader, follower = located[self.lead], located[1 - self.lead]
+        if leader is None or follower is None or leader.kernel is None or follower.kernel is None:
+            return located
+        hints, entry = hints_of(leader.asked), (pair.base, pair.head)[1 - self.lead]
+        if hints is None or not has_places(hints):
+            return located
+        try:
+            old, new = self._find(leader, self.lead), self._find(follower, 1 - self.lead)
+            hints = move_hints(hints, old, new)
+            moved = replace(follower, asked=with_hints(leader.asked, hints))
+            self._check_lines(pair, hints, new)
+        except PerfAssertError as error:
+            moved = replace(follower, kernel=None, reason=str(error))
+        except UndecidedHint as error:
+            own = None if entry is None else hints_of(entry)
+            if own is None or self.is_shared or self.lead == 0:
+                reason = self.undecided[pair.label] = f"{error}; {self._next_step(pair)}"
+                moved = replace(follower, kernel=None, reason=reason)
+            else:  # the option says that the files are right about their sides
+                moved = replace(follower, asked=with_hints(leader.asked, own))
+        return (leader, moved) if self.lead == 0 else (moved, leader)
+
+    def _check_lines(self, pair: LaunchPair, hints: Hints, code: CodePlaces) -> None:
+        """Note a file of the head in which the same hints name other lines of the head."""
+        base, head = pair.base, pair.head
+        if self.lead or self.is_shared or base is None or head is None or work(base) != work(head):
+            return
+        stated = hints_of(head)
+        if stated is not None and (right := stated_otherwise(hints, stated, code)):
+            self.stale[pair.label] = (
+                f"{pair.label}: the lines in {head.place} are not those of its code; write {right}"
+            )
+
+    def _next_step(self, pair: LaunchPair) -> str:
+        """Return what the user does about a hint whose place is undecided."""
+        if self.is_shared or pair.head is None:
+            return "give each side a launches file of its own, with the lines of its code"
+        return f"correct the lines in {pair.head.place} and give --launches-from head"
+
+    def _find(self, one: Located, number: int) -> CodePlaces:
+        """Return the places of a side's kernel, compiled as the leading side's launch has it."""
+        assert one.kernel is not None
+        arch = device(one.asked.device).arch
+        key = (number, one.asked.place, id(one.kernel.info), arch)
+        if key not in self._places:
+            side, other = self.sides[number], self.sides[1 - number]
+            compiled = with_code(one.asked.kernel, one.kernel, self.readings[number]).compiled
+            assert isinstance(compiled, CompiledCode)
+            built = compiled.build(arch)
+            self._places[key] = find_places(built, side.name, side.folder, other.folder)
+        return self._places[key]
 
 
 @dataclass

@@ -230,11 +230,12 @@ def _body(item: Item) -> Iterator[str]:
 
 def warnings(comparison: ReportComparison) -> Iterator[str]:
     """Workflow commands of GitHub, one line each; the worst first."""
-    worse = comparison.of(Status.SLOWER, Status.BROKEN, Status.GONE)
+    worse = comparison.of(*_WORSE)
     for item in worse[:_ANNOTATED]:
         yield _slower(item) if item.status is Status.SLOWER else _missing(item)
     if len(worse) > _ANNOTATED:
-        yield f"::notice::{len(worse) - _ANNOTATED} more predictions are slower or missing"
+        kinds = "slower, missing or incomparable"
+        yield f"::notice::{len(worse) - _ANNOTATED} more predictions are {kinds}"
 
 
 def _slower(item: Item) -> str:
@@ -250,5 +251,7 @@ def _slower(item: Item) -> str:
 def _missing(item: Item) -> str:
     title = f"{kernel(item)} is {item.status.value}"
     test = f" in {item.key.test}" if item.key.test else ""
-    sentence = f"{kernel(item)} on {item.device} has no prediction{test}"
+    incomparable = item.status is Status.INCOMPARABLE
+    what = "cannot be compared" if incomparable else "has no prediction"
+    sentence = f"{kernel(item)} on {item.device} {what}{test}"
     return annotation(title, sentence + (item.reason and f": {item.reason}"))

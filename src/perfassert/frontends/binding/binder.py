@@ -339,11 +339,11 @@ class Binder:
 
     def stated_trips(self, loop: ProgramLoop) -> int | None:
         """The trip count that the user has stated for the loop, or for all on its line."""
-        return next((self.trip_counts[k] for k in _keys(loop) if k in self.trip_counts), None)
+        return next((self.trip_counts[k] for k in loop_keys(loop) if k in self.trip_counts), None)
 
     def _say_of_copies(self, loop: ProgramLoop) -> None:
         """One count for several loops on a line is rarely what is meant: unrolled, and the rest."""
-        if "#" not in loop.name or any(k in self.trip_counts for k in _keys(loop)[:2]):
+        if "#" not in loop.name or any(k in self.trip_counts for k in loop_keys(loop)[:2]):
             return
         line = loop.name.partition("#")[0]
         copies = [x.name for x in self.program.loops if x.name.partition("#")[0] == line]
@@ -464,8 +464,8 @@ class Binder:
         return True
 
 
-def _keys(loop: ProgramLoop) -> tuple[str, ...]:
-    """What a trip count may be given by: the loop's name first, then its line."""
+def loop_keys(loop: ProgramLoop) -> tuple[str, ...]:
+    """Return the keys that a trip count may have: the loop's name first, then its line."""
     if loop.span is None:
         return ()
     number = loop.name[len(loop.span.short) :]
@@ -499,7 +499,7 @@ def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
 
 def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
     """Raises :class:`UnreadOverride` for a key that names no loop of the program."""
-    known = {key for loop in program.loops for key in _keys(loop)}
+    known = {key for loop in program.loops for key in loop_keys(loop)}
     for key in trip_counts:
         if key not in known:
             shown = sorted({loop.name for loop in program.loops if loop.name})
