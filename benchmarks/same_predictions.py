@@ -1,10 +1,9 @@
 """Predictions of many kernels as digests, to compare two states of the project.
 
-``python benchmarks/same_predictions.py write FILE [KERNELS]`` writes a line for each prediction of
-the examples, of the suites whose rows are in the repository, and of so many random kernels (500):
-its name, a digest of all values but the question's, and its time. Each is asked in a process or
-session that has seen no other launch of its kernel. ``compare BEFORE AFTER`` lists what differs.
-Exit code 1 where something does.
+``python benchmarks/same_predictions.py write FILE [KERNELS]`` writes a line for each prediction
+of the examples, of the suites whose rows are in the repository, and of so many random kernels
+(500): its name, a digest of all values but the question's and the words of assumptions, and its
+time. ``compare BEFORE AFTER`` lists what differs. Exit code 1 where something does.
 """
 
 from __future__ import annotations
@@ -72,8 +71,9 @@ def digest(kernel: pa.Kernel, launch: pa.Launch, device: str) -> tuple[str, floa
         return hashlib.sha256(type(error).__name__.encode()).hexdigest()[:16], 0.0
     kept = {key: value for key, value in data.items() if key not in LEFT_OUT}
     for assumption in (*kept["assumptions"], *kept["confidence_reasons"]):
+        assumption.pop("text")
         if assumption.get("span"):  # the folder is another one
-            assumption["span"]["file"] = Path(assumption["span"]["file"]).name
+            assumption["span"][0] = Path(assumption["span"][0]).name
     text = json.dumps(kept, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16], data["time"]
 
