@@ -195,3 +195,33 @@ def test_a_child_in_a_session_of_its_own_ends_with_the_tool(tmp_path):
     run_process([sys.executable, "-I", "-S", "-c", script], BOUNDS, {}, folder=tmp_path)
     time.sleep(2)
     assert not (tmp_path / "late").exists()
+
+
+def fixes_addresses():
+    """Whether this system lets a process choose; containers may forbid it."""
+    code = "import ctypes; print(ctypes.CDLL(None).personality(0x0040000) >= 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout == "True\n"
+
+
+@linux
+@pytest.mark.parametrize("sandbox", ["on", "off"])
+@pytest.mark.parametrize("script", [False, True])
+def test_a_program_lies_at_the_same_addresses_each_time(tmp_path, monkeypatch, sandbox, script):
+    if not fixes_addresses():
+        pytest.skip("this system does not let a process choose where its memory lies")
+    monkeypatch.setenv(SANDBOX, sandbox)
+    (tmp_path / "where.py").write_text(
+        "import ctypes, sys\nprint(sys.argv[1], ctypes.cast(ctypes.CDLL(None).malloc, "
+        "ctypes.c_void_p).value)\n"
+    )
+    command = [*([] if script else [sys.executable]), str(tmp_path / "where.py"), "argument"]
+    places = {
+        run_process(
+            command, BOUNDS, {"PATH": os.environ["PATH"]}, folder=tmp_path,
+            reads=[sys.prefix, sys.base_prefix], script=script,
+        ).stdout
+        for _ in range(4)
+    }  # fmt: skip
+    (place,) = places
+    assert place.startswith("argument ")

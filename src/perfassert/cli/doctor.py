@@ -71,6 +71,7 @@ def run_checks() -> Iterator[Check]:
     yield _plugins()
     yield _cache()
     yield _sandbox()
+    yield _addresses()
     yield from map(_tool, _TOOLS)
     yield _toolchains()
     for wheel, header in _HEADERS.items():
@@ -132,6 +133,16 @@ def _cache() -> Check:
     ok = there.is_dir() and os.access(there, os.W_OK)
     remedy = f"set PERFASSERT_CACHE_DIR to a folder that can be written; {there} cannot"
     return Check("cache", ok, str(place), remedy)
+
+
+def _addresses() -> Check:
+    """Where compilers lie in memory, by which ptxas decides between equal choices."""
+    from perfassert.system.processes import fixes_addresses
+
+    if fixes_addresses():
+        return Check("addresses", True, "compilers lie at the same ones in every run")
+    why = "this system does not let a process fix them; code of few kernels can differ between runs"
+    return Check("addresses", True, f"random: {why}")
 
 
 def _sandbox() -> Check:

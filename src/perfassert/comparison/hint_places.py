@@ -150,7 +150,7 @@ def move_hints(hints: Hints, old: CodePlaces, new: CodePlaces) -> Hints:
     sides = (old, new)
     trips = _Move("trip_counts", "loop", hints.trip_counts, sides, (old.loops, new.loops))
     assumed = _Move("assume", "load", hints.assume, sides, (old.loads, new.loads))
-    return replace(hints, trip_counts=trips.moved(), assume=assumed.moved())
+    return replace(hints, trip_counts=trips.table_of_new_code(), assume=assumed.table_of_new_code())
 
 
 def stated_otherwise(right: Hints, stated: Hints, code: CodePlaces) -> str:
@@ -176,7 +176,7 @@ class _Move(Generic[Value]):
         self.old, self.new = sides
         self.before, self.after = places
 
-    def moved(self) -> dict[str, Value]:
+    def table_of_new_code(self) -> dict[str, Value]:
         """Return the table for the new code; keys that name no place stay."""
         keys = [place.hint(self.table) for place in self.before]
         if not any(keys):
@@ -195,34 +195,36 @@ class _Move(Generic[Value]):
         for place, key, value in zip(self.after, wanted, values, strict=True):
             if place.of(result) != value:
                 clash = key or next(k for k in keys if k)
-                raise self._undecided(clash, f"{place.name} has several {self.kind}s")
+                raise self._undecided_hint(clash, f"{place.name} has several {self.kind}s")
         return result
 
     def _keys_by_text(self, keys: Sequence[str | None]) -> list[str | None]:
         """The key of the hint, if any, that each new place has by the text of its line."""
         hinted = {p.text: k for p, k in zip(self.before, keys, strict=True) if k is not None}
-        found: list[str | None] = [hinted.get(place.text) for place in self.after]
+        result: list[str | None] = [hinted.get(place.text) for place in self.after]
         for text, key in hinted.items():
             old, new = (
                 [n for n, place in enumerate(places) if place.text == text]
                 for places in (self.before, self.after)
             )
             if not text:
-                raise self._undecided(key, "the text of its line is not known")
+                raise self._undecided_hint(key, "the text of its line is not known")
             if not new:
-                raise self._undecided(key, f"no {self.kind} in {self.new.side} is on such a line")
+                raise self._undecided_hint(
+                    key, f"no {self.kind} in {self.new.side} is on such a line"
+                )
             if len({None if (k := keys[n]) is None else self.table[k] for n in old}) > 1:
                 by_line = self._keys_by_line(old, new, keys)
                 if by_line is None:
-                    raise self._undecided(key, f"several {self.kind}s are on such lines")
+                    raise self._undecided_hint(key, f"several {self.kind}s are on such lines")
                 for n in new:
-                    found[n] = by_line[self.after[n].line]
+                    result[n] = by_line[self.after[n].line]
         orders = [_first_lines(places, hinted) for places in (self.before, self.after)]
         for before, after in zip(*orders, strict=True):
             if before != after:
                 why = "the lines of hints are in another order"
-                raise self._undecided(hinted[before], why)
-        return found
+                raise self._undecided_hint(hinted[before], why)
+        return result
 
     def _keys_by_line(
         self, old: Sequence[int], new: Sequence[int], keys: Sequence[str | None]
@@ -245,7 +247,7 @@ class _Move(Generic[Value]):
                 return None
         return by_line if by_line.keys() >= {self.after[n].line for n in new} else None
 
-    def _undecided(self, key: str, why: str) -> UndecidedHint:
+    def _undecided_hint(self, key: str, why: str) -> UndecidedHint:
         text = next(p.text for p in self.before if p.hint(self.table) == key)
         line = f" ({text[:_SHOWN]}{'…' * (len(text) > _SHOWN)})" if text else ""
         names = sorted({place.keys[-1] for place in self.after if place.keys})

@@ -218,6 +218,16 @@ def mechanisms() -> tuple[str, ...]:
     return tuple(done.stdout.split())
 
 
+def fixes_addresses() -> bool:
+    """Return True where a tool lies at the same addresses in each run, on which its output may
+    depend."""
+    if not _BOUNDED:
+        return False
+    command = [sys.executable, "-I", "-S", str(_LAUNCHER), "--addresses"]
+    done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
+    return done.stdout.strip() == "fixed"
+
+
 def _executable(program: str, folder: str | Path, searched: str) -> str:
     """Its path, which may be relative to the folder; :class:`OSError` for what is none."""
     path = program
