@@ -233,7 +233,7 @@ def listing() -> None:
                 capture_output=True, text=True, check=True,
             )  # fmt: skip
             memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            listed = len(json.loads(done.stdout)["kernels"])
+            listed = len(json.loads(done.stdout))
             print(
                 f"{listed} kernels of 50 files listed ({state} cache): {since(begin)}, "
                 f"{memory:.0f} MB"
