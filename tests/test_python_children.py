@@ -56,6 +56,7 @@ STARTERS = {
     "sys.executable": {
         "system/processes.py": "the launcher of the sandbox, with -I -S",
         "system/python_children.py": "the command of isolated children",
+        "system/sandbox.py": "the launcher starts itself anew, at fixed addresses",
     },
 }
 """What starts a process → the files that may use it, each with its reason."""
@@ -94,7 +95,7 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 @pytest.mark.parametrize("confined", ["", "kernels"])
 @pytest.mark.parametrize("where", [".", "kernels", "kernels/inner", "kernels/inner/copy.perf.toml"])
 def test_only_perf_files_of_a_folder_are_read(tmp_path, confined, where):

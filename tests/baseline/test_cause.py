@@ -107,7 +107,7 @@ def test_the_launch_is_all_that_differs_where_the_code_is_the_same():
     assert "a grid of 8 instead of 64 blocks" in str(explain(BEFORE, other))
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=14)
 @pytest.mark.parametrize("name", SLOWDOWNS)
 def test_slowdowns_made_in_kernels(name, tmp_path):
     """The first sentence names the cause, and it is the same for pytest, two reports, a history

@@ -400,6 +400,7 @@ def test_a_checkout_that_is_no_text(plain, encoding, capsys):
     assert found["notes"][0].startswith("HEAD: git converts copied.cu when")
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("attributes", ["* text eol=crlf", "*.txt ident", ""])
 def test_a_checkout_with_the_same_text(plain, attributes, capsys):
     """Other ends of lines, and files that are no sources."""

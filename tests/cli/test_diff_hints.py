@@ -145,7 +145,7 @@ __global__ void looped(float* a, const int* ends) {
 OF_ALIKE = 'trip_counts = { "k.cu:4" = 1000, "k.cu:8" = 2 }'
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("base", "head", "hints", "told"),
     [
@@ -218,7 +218,7 @@ def trips(many, few):
 LONGER = [("  a[threadIdx.x] = s", "\n  s = sqrtf(s);\n  a[threadIdx.x] = s")]
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("text", "hints", "changes", "of_head"),
     [

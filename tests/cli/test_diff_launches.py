@@ -91,7 +91,7 @@ def test_the_slow_kernel_is_slower(sides, capsys):
     assert found["changed"] == []
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -108,6 +108,7 @@ def test_pages_of_others_are_left_alone(project, capsys):
     assert (project / "P.md").read_text("utf-8").startswith(MARKER)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

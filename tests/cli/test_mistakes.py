@@ -92,7 +92,7 @@ UNREAD = {
 }
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("option", UNREAD)
 def test_what_nothing_in_the_kernel_reads_is_an_error(capsys, tmp_path, option):
     key, message = UNREAD[option]

@@ -39,7 +39,7 @@ def checked(text, annotations=0):
     assert all(line.startswith(("::warning file=", "::warning title=")) for line in lines)
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize("form", [[], ["--markdown"], ["--json"], ["--github"]])
 @pytest.mark.parametrize("name", NAMES)
 def test_diff(sides, capsys, name, form):

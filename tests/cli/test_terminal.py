@@ -167,7 +167,7 @@ WORK = [
 ]  # fmt: skip
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize(("module", "name", "words"), WORK, ids=lambda value: str(value)[:24])
 def test_long_work_says_so_on_standard_error(tmp_path, module, name, words):
     fixtures = Path(__file__).parents[1] / "frontends" / "fixtures"

@@ -35,7 +35,7 @@ COMMANDS = {
 ENVIRONMENT = {"COLUMNS": "80", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "CI": ""}
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

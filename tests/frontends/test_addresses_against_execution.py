@@ -104,7 +104,7 @@ def executed(case, binary, places):
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 def test_a_thread_touches_the_bytes_that_the_description_says(case, arch):
     binary = built(case, arch)
     program = describe(binary)

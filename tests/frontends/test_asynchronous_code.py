@@ -270,7 +270,7 @@ MATRIX_CASES = [(name, d, arch) for name, d, archs in MATRIX_KERNELS for arch in
 
 
 @pytest.mark.parametrize(("name", "defines", "arch"), MATRIX_CASES)
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 def test_every_opcode_of_the_matrix_kernels_has_a_class(name, defines, arch):
     code = pa.from_cuda(EXAMPLES / f"{name}.cu", defines=defines).compiled
     program = code.program(arch)

@@ -110,6 +110,7 @@ def test_what_no_launch_decides_is_unknown(device):
     assert [a.text for a in prediction.assumptions if "branch" in a.text] != []
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("device", ["RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB"])
 def test_a_relaxation_with_all_its_arguments(device):
     args = {"steps": 2, "columns": 512, "rows": 512, "left": 2, "top": 2, "capacity": 0.5,

@@ -6,7 +6,7 @@ from described import missing, moved, program_of, variables
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("kernel", ["checked", "told", "beside"])
-@pytest.mark.exhaustive(one_in=5)
+@pytest.mark.exhaustive(one_in=10)
 def test_each_kernel_of_the_file_is_described(kernel, arch):
     if missing():
         pytest.skip(f"{missing()} is not installed")

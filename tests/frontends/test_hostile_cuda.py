@@ -183,7 +183,7 @@ __device__ function table[2] = {plus, times};
 """
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize("name", sorted(UNUSUAL))
 def test_unusual_kernels(predicted, name):
     text = f'{PRELUDE}extern "C" __global__ void {name}{UNUSUAL[name]}\n'

@@ -86,7 +86,7 @@ def toolchain():
     ("kernel", "grid", "block", "arguments", "loads"), CASES,
     ids=[f"{c[0]}-{'-'.join(map(str, c[3].values()))}" for c in CASES],
 )  # fmt: skip
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 def test_a_thread_loads_as_often_as_its_source_says(kernel, grid, block, arguments, loads, arch):
     program = program_of("loops.cu", kernel, arch)
     for b, t in PLACES:

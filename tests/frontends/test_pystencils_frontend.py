@@ -42,6 +42,7 @@ def stencil(ps, seed):
     return [ps.Assignment(dst[0, 0, 0], total)], interior, draw.choice(BLOCKS)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("seed", range(int(os.environ.get("PERFASSERT_STENCILS", "10"))))
 def test_expressions_and_code_have_the_same_volumes(ps, create, seed):
     assignments, interior, block = stencil(ps, seed)

@@ -21,6 +21,7 @@ def kernels():
     return import_module("kernels.warp_kernels")
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     "args",
     [

@@ -72,7 +72,7 @@ def test_what_guided_fuzzing_kept(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SEEDED)
-@pytest.mark.exhaustive(one_in=12)
+@pytest.mark.exhaustive(one_in=24)
 def test_damage_is_told_or_harmless(name):
     target = TARGETS[name]
     count = TRIED or 800

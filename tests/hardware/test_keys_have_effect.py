@@ -130,7 +130,7 @@ def differences(devices, key):
                 yield {part for part in parts if old.get(part) != new.get(part)}
 
 
-@pytest.mark.exhaustive(one_in=9)
+@pytest.mark.exhaustive(one_in=18)
 @pytest.mark.parametrize("key", [k for k in VALUES if k not in LEFT_OUT])
 def test_values(devices, key):
     if key in NEED_COMPILED_CODE:

@@ -84,6 +84,7 @@ def test_a_failure_is_counted_and_shown(machine, monkeypatch, capsys, tmp_path):
     assert "no index" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("code", "finding"),
     [

@@ -21,7 +21,7 @@ def speedup(prediction, optimizer):
     return max((a.speedup for a in prediction.advice if a.optimizer == optimizer), default=1.0)
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize("name", PAIRS)
 def test_before_and_after(name):
     optimizer = name.partition(" (")[0]

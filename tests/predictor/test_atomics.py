@@ -158,6 +158,7 @@ def attempts_of_one_warp(bins):
     return iterations, attempts
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("addresses", [1, 2, 5, 32])
 def test_a_retry_loop_needs_an_iteration_for_each_lane_on_the_fullest_address(tmp_path, addresses):
     """m lanes on one address take m iterations and m (m + 1) / 2 attempts."""

@@ -107,6 +107,7 @@ def test_checked_blocks():
     assert checked.checked_blocks((0, 0, 0), (1, 1, 1)) == (0,)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("gpu", ["a100", "RTX-2080-Ti", "h100"])
 def test_what_is_right_is_not_reported(tmp_path, gpu):
     found = pa.predict(kernel(tmp_path), LAUNCH, gpu)

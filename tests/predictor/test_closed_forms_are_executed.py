@@ -98,7 +98,7 @@ def compared(one, gpu):
 
 
 @pytest.mark.parametrize(("one", "gpu"), CHOSEN)
-@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.exhaustive(one_in=12)
 def test_executed_blocks_do_what_closed_forms_say(one, gpu):
     """Every thread of the grid: the same addresses in the same order; every warp: as many requests;
     of the block that stands for all, every instruction as often."""

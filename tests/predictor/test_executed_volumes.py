@@ -263,7 +263,7 @@ def predicted():
     return made
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize("name", CASES)
 def test_sectors_of_blocks_are_those_of_a_brute_force_count(predicted, name):
     case, _, found = predicted(name)

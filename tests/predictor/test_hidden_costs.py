@@ -135,6 +135,7 @@ class TestStrongLoads:
 
 
 class TestPrefetches:
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize("level", ["L1", "L2"])
     @pytest.mark.parametrize("device", DEVICES)
     def test_each_lane_brings_a_sector(self, predicted, device, level):

@@ -181,7 +181,7 @@ def made(device, unit, types, chains=4):
     return of_a_group(types) if unit == "wgmma" else of_one_thread(types)
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(("name", "unit", "types"), ALL if EXHAUSTIVE else FEW)
 def test_products_alone_reach_the_documented_rate(tmp_path, name, unit, types):
     pytest.importorskip("nvidia.cu13")

@@ -54,7 +54,7 @@ def multiplied(folder, name, chains, warps, device):
     return pa.predict(kernel, launch, device)
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize(("name", "device"), PAIRS)
 def test_many_warps_reach_the_rate(tmp_path, name, device):
     device = pa.device(device)
@@ -65,7 +65,7 @@ def test_many_warps_reach_the_rate(tmp_path, name, device):
     assert found.confidence != "guessed"
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(("name", "device"), PAIRS)
 def test_one_warp_waits_for_its_accumulator(tmp_path, name, device):
     device = pa.device(device)

@@ -55,6 +55,7 @@ def test_large_blocks_do_not():
     assert found[0].time == found[1].time
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (4, 4)])
 def test_a_shared_access_has_a_least_time(tmp_path, stride, wavefronts):
     pytest.importorskip("nvidia.cu13")
@@ -163,6 +164,7 @@ SKEW = {
 }
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(("kernel", "gpu", "guessed"), [
     ("histogram_global", "a100", {"uniform", "skewed"}),
     ("histogram_global", "RTX-2080-Ti", {"uniform", "skewed"}),

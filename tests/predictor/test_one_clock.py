@@ -105,7 +105,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("predict", "device"), CASES)
-@pytest.mark.exhaustive(one_in=18)
+@pytest.mark.exhaustive(one_in=36)
 def test_no_time_lies_below_a_bound(predict, device):
     try:
         p = predict(device)

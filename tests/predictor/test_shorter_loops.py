@@ -34,7 +34,7 @@ extern "C" __global__ void nested(const float* __restrict__ a, float* out, int n
 """
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("name", "n", "blocks"),
     [

@@ -38,7 +38,7 @@ def loaded(folder, index, m, passes=PASSES):
     return float(found.volumes.l2_load.fields["a"].total) / (4 * n * m)
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("m", [16, 32, 64, 128])
 def test_passes_load_as_often_as_by_the_closed_form(tmp_path, m):
     closed = loaded(tmp_path, "i + j * n", m)

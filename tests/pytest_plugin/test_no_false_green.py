@@ -100,6 +100,7 @@ def compared(project, capsys, change):
 class TestSwallowed:
     """An ``except`` around a failure leaves a test that passes."""
 
+    @pytest.mark.exhaustive(one_in=3)
     @pytest.mark.parametrize("catch", ["except Exception", "except AssertionError", "raises"])
     @pytest.mark.parametrize("call", ["perf.no_regression(p)", "p.expect(time='< 1 ns')"])
     def test_it_fails_all_the_same(self, kept, monkeypatch, catch, call):
@@ -246,6 +247,7 @@ class TestAnotherPrediction:
         result.assert_outcomes(passed=1, failed=1)
         result.stdout.fnmatch_lines(["the test passed although these failed in it*"])
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize(
         "expression",
         ["p", "pickle.loads(pickle.dumps(p))", "copies.copy(p)", "copies.deepcopy(p)",
@@ -284,6 +286,7 @@ VANISHED = {
 }
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("way", VANISHED)
 def test_a_gate_that_vanished_fails_under_strict(kept, way):
     """pytest alone sees a test that passes, is skipped, or none."""
@@ -371,6 +374,7 @@ WELL = "    session.exitstatus = 0\n"
 class TestNothingRun:
     """Runs that do not run the gate, and say that all is well."""
 
+    @pytest.mark.exhaustive(one_in=3)
     @pytest.mark.parametrize("option", IDLE)
     def test_options_that_run_no_test(self, kept, option):
         """From an ini file; typed beside ``--perf-strict``, too. An editor may list the tests."""
@@ -384,7 +388,7 @@ class TestNothingRun:
             assert result.ret == pytest.ExitCode.USAGE_ERROR
             result.stderr.fnmatch_lines(["ERROR: --perf-strict: --* runs no test, so that*"])
 
-    @pytest.mark.exhaustive(one_in=6)
+    @pytest.mark.exhaustive(one_in=12)
     @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
     @pytest.mark.parametrize("way", CONFTESTS)
     @pytest.mark.parametrize("well", ["", f"\ndef pytest_sessionfinish(session):\n{WELL}"])
@@ -584,6 +588,7 @@ class TestCompared:
         assert code == 1
         assert "gone" in counts
 
+    @pytest.mark.exhaustive(one_in=3)
     @pytest.mark.parametrize("way", [*SILENT, *LEFT_OUT])
     def test_a_module_that_says_nothing(self, kept, capsys, way):
         file, text = LEFT_OUT.get(way) or ("gates/test_gate.py", SILENT[way])

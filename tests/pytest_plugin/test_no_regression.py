@@ -221,6 +221,7 @@ def test_a_regression_beside_an_improvement_is_a_regression(pytester, monkeypatc
     result.stdout.no_fnmatch_line("*--perf-ratchet: *")
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("arguments", "size", "passes"),
     [
@@ -245,6 +246,7 @@ def test_tolerances(pytester, monkeypatch, arguments, size, passes):
     run(pytester).assert_outcomes(passed=int(passes), failed=int(not passes))
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [

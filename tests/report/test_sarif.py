@@ -136,6 +136,7 @@ def source(tmp_path):
     return path
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(
     ("kernel", "block", "wanted"),
     [

@@ -67,7 +67,8 @@ class Program:
         self.store()
         self.machine = self.finished()
         self.placed = [
-            PlacedInstruction(SimpleNamespace(index=i), ()) for i in range(len(self.instructions))
+            PlacedInstruction(SimpleNamespace(index=i, base="OP", span=None), ())
+            for i in range(len(self.instructions))
         ]
         self.parameters = tuple(
             Parameter(f"p{n}", sum(SIZES[:n]), size, pointer=n == 0) for n, size in enumerate(SIZES)

@@ -15,7 +15,7 @@ LEAST_KNOWN = 0.4
 """Of all words that threads store: what is never known would never be wrong."""
 
 
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=8)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_known_values_are_those_executed(part):
     known = stored = 0

@@ -227,7 +227,7 @@ class _File:
         if "time" not in entry:
             raise self.error(key, "has no time: it is truncated or was edited")
         for path, value in leaves(entry):
-            if current or path[0] in (*self.metrics, *COUNTS, *TEXTS, *EXTENTS):
+            if current or path[0] in (*self.metrics, *TEXTS):
                 self.check(key, path, value, current)
 
     def check(self, key: BaselineKey, path: Path, value: Any, current: bool) -> None:

@@ -16,7 +16,7 @@ from perfassert.baseline.identity import machine_code
 from perfassert.frontends.binding.binder import loop_keys
 from perfassert.frontends.cuda.kernels import BuiltCode, Hints
 from perfassert.source import SourceSpan
-from perfassert.system.confined import may_be_shown
+from perfassert.system.confined import may_be_shown, open_file
 
 _SHOWN = 80  # characters of a line
 Value = TypeVar("Value")
@@ -108,7 +108,8 @@ def _read_lines(file: str, known: Mapping[str, str], folder: Path, other: Path) 
     inside = [path.is_relative_to(one.resolve()) for one in (folder, other)]
     if inside != [True, False] or not may_be_shown(path) or not path.is_file():
         return []
-    return path.read_bytes().decode(errors="replace").split("\n")
+    with open_file(path) as content:
+        return content.read().decode(errors="replace").split("\n")
 
 
 def _place(

@@ -10,8 +10,10 @@ from perfassert.frontends.machine.lowering import Lowered
 from perfassert.frontends.toolchain.ahead import build
 from perfassert.frontends.toolchain.binary import Binary, Source
 from perfassert.kernel.content import content_digest
+from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
-from perfassert.predictor.memo import Memo
+from perfassert.predictor.memo import Memo, SameObjects
 
 _INSTRUCTION_BYTES = 3 << 10
 """Estimate of what an instruction takes, as read and as described."""
@@ -44,6 +46,18 @@ class RecalledAnalyses(Analyses):
         )  # fmt: skip
         return self._memo.recall(
             "digest", known, lambda: super(RecalledAnalyses, self).digest(code), len
+        )
+
+    def bound_digest(
+        self, kernel: CompiledKernel, launch: Launch, arch: str, warp_size: int
+    ) -> str:
+        """See :class:`~perfassert.frontends.cuda.kernels.Analyses`."""
+        key = SameObjects((kernel.compiled,)), content_digest(launch, arch, warp_size)
+        return self._memo.recall(
+            "bound digest",
+            key,
+            lambda: super(RecalledAnalyses, self).bound_digest(kernel, launch, arch, warp_size),
+            len,
         )
 
     def lower(self, binary: Binary) -> Lowered:

@@ -85,7 +85,7 @@ def make_question(
         kernel.updates_per_thread, dict(overrides), device.digest, measured
     )  # fmt: skip
     try:
-        digest, key = _identify(kernel, code, arguments, device, content)
+        digest, key = _identify(kernel, code, arguments, device, content, analyses)
     except TypeError as error:
         raise LaunchError(f"the launch cannot be identified: {error}") from None
     return Question(kernel, launch, device, code, arguments, volumes, digest, key)
@@ -97,15 +97,17 @@ def _identify(
     arguments: Launch,
     device: Device,
     content: tuple[object, ...],
+    analyses: Analyses | None,
 ) -> tuple[str, str | None]:
     """Return the digest and the key of a question."""
     rest = (*content, arguments)
     if code is not None:
         digest = content_digest(code.digest(), *rest)
         return digest, content_digest(digest, code.built.digest)
-    known = kernel
-    if not isinstance(kernel, Description):  # code that only binds itself
-        known, _ = kernel.bind(arguments, device.arch, device.warp_size)
+    known: object = kernel
+    if isinstance(kernel, CompiledKernel):  # code that only binds itself
+        assert analyses is not None
+        known = analyses.bound_digest(kernel, arguments, device.arch, device.warp_size)
     digest = content_digest(known, *rest)
     if isinstance(kernel, BoundKernel) or not isinstance(kernel, Description):
         return digest, None  # the code is not part of the content

@@ -22,7 +22,7 @@ def expected(program, count, blocks, block):
 
 
 @pytest.mark.parametrize("start", range(0, CASES, PER_TEST))
-@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.exhaustive(one_in=12)
 def test_active_lanes_are_those_that_a_thread_by_thread_run_counts(start):
     for seed in range(start, start + PER_TEST):
         generator = Generator(seed)

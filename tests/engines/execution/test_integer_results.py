@@ -17,6 +17,7 @@ def kernel(request):
     return lambda name: compiled(KERNELS, name, request.param)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(("n", "block"), [(1000, 256), (5000, 1024), (31, 32)])
 def test_prefix_sum(kernel, n, block):
     values = np.random.default_rng(n).integers(-100, 100, n).astype(I32)

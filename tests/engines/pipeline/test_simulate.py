@@ -126,7 +126,7 @@ def small(unit):
 @compiled
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("start", range(0, 1500, 100))
-@pytest.mark.exhaustive(one_in=3)
+@pytest.mark.exhaustive(one_in=6)
 def test_fast_forward_equals_plain_equals_reference(start, order):
     """3000 random units: nested loops, carried edges, barriers, fractional λ, schedulers."""
     for seed in range(start, start + 100):

@@ -61,6 +61,7 @@ def test_small_planes_load_every_value_once(depth):
     assert values(per_update((192, 192), depth, layers=512)) == pytest.approx(halo(192), rel=0.04)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_transition(depth):
     """From one value per update to (d + 8) / d as the plane outgrows the L2 (figure 23)."""

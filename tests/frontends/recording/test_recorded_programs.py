@@ -161,7 +161,7 @@ def test_what_is_wrong_fails_as_on_a_gpu(build, recorded, wrong):
     assert recorded(program(build, body)).status == 0
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize(
     ("shape", "why"),
     [

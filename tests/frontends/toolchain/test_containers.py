@@ -59,7 +59,7 @@ def built(path, kernel=None, arch="sm_80", wanted=None):
     return build(Source(path, "cubin", kernel, arch=wanted), arch)
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("name", ["both.a", "both.so.1", "program", "scale.o", "scale.fatbin"])
 def test_every_container(shelf, name):
     binary = built(shelf / name, "scale")
@@ -71,6 +71,7 @@ def test_every_container(shelf, name):
         assert built(shelf / name, "reverse").shared_bytes == 512
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("kernel", "device", "taken"),
     [

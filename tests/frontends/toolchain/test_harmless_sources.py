@@ -33,7 +33,7 @@ def test_marks_of_an_encoding(tmp_path, host):
     assert plain.mangled == "_Z1kPf"
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("header", ["float.h", "limits.h", "math.h", "time.h", "errno.h"])
 def test_headers_of_c(tmp_path, header):
     assert built(tmp_path, f"#include <{header}>\n#define ONE 1\n{KERNEL}").code_bytes
@@ -85,6 +85,7 @@ def test_without_nvcc_it_is_an_assumption(tmp_path, monkeypatch, missing):
     assert "install nvcc" in said.text
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("host", ["", "#include <cstdio>\n"])
 @pytest.mark.parametrize(
     "text", ["#pragma once\n", "#ifndef _CONFIG\n#define _CONFIG\n#endif\n", "#include <cstdint>\n"]
@@ -96,6 +97,7 @@ def test_messages_of_headers_without_a_suffix(tmp_path, host, text):
         built(tmp_path, f'{host}#include "__config"\n#define ONE 1\n{KERNEL}')
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("host", ["", "#include <cstdio>\n"])
 @pytest.mark.parametrize(
     "content", ["TOKEN=hunter2", "# a comment\nTOKEN=hunter2", "#!/bin/sh\nhunter2"]

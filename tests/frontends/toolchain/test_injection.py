@@ -65,7 +65,7 @@ def compiled(source):
         return None
 
 
-@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.exhaustive(one_in=12)
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_a_source_and_of_folders(folder, name):
     """It compiles: any name that a file system takes is a name, and lines find their file."""
@@ -96,7 +96,7 @@ def test_a_macro_has_the_value_that_was_given(folder):
     assert build(source, "sm_80").mangled == "_Z1kPf"
 
 
-@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.exhaustive(one_in=12)
 @pytest.mark.parametrize("text", COMMANDS)
 @pytest.mark.parametrize("host", [HOST, ""])
 def test_name_of_a_kernel(folder, text, host):

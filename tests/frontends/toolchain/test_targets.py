@@ -108,6 +108,7 @@ class TestCuda:
         assert compiled("k.cu", PLAIN, arch=device, options=(f"-arch={arch}",)).arch == arch
 
     @pytest.mark.usefixtures("ptxas")
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize(
         ("option", "seen", "arch"),
         [
@@ -131,6 +132,7 @@ class TestPtx:
         assert binary.arch == "sm_90a"
         assert "WARPGROUP.ARRIVE" in binary.listing
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize(
         ("target", "device", "arch"),
         [

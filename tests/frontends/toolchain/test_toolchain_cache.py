@@ -210,7 +210,7 @@ def write_state(header, content):
 
 
 @pytest.mark.usefixtures("toolchain")
-@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.exhaustive(one_in=16)
 @pytest.mark.parametrize("text", TEXTS)
 def test_code_is_that_of_the_present_files(tmp_path, compiled, mechanism, text):
     """However a header is included or asked for."""

@@ -50,6 +50,7 @@ class TestCompiled:
         assert "nvdisasm" in binary.tools
         assert binary.assumptions == ()
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize(
         ("arch", "base"), [("sm_75", 0x160), ("sm_89", 0x160), ("sm_90", 0x210), ("sm_120", 0x380)]
     )
@@ -58,6 +59,7 @@ class TestCompiled:
         assert (binary.arch, binary.parameter_base, binary.shared_bytes) == (arch, base, 512)
         assert binary.registers > 0
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize(
         "name",
         [
@@ -74,6 +76,7 @@ class TestCompiled:
         assert binary.kernel == "ns::star<double, 4>"
         assert names(binary)[0] == ("src", 0, 8, True, "double")
 
+    @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize("name", [None, "plain", "plain(Pair, float, float (*) [4])"])
     def test_plain_kernel_beside_a_template(self, compiled, name):
         assert names(compiled("several.cu", SEVERAL, name)) == [

@@ -32,6 +32,7 @@ def value(device, key):
     return getattr(device.operations[name], part) if part else getattr(device, name)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("name", DEVICES)
 def test_what_the_gpu_is_comes_back(name, tmp_path, plugged, capsys):
     """Some 2700 noisy shots of an A100: each measured value is within 3 % of the fake's."""
@@ -76,7 +77,7 @@ def test_the_new_device_predicts(tmp_path):
     assert float(times[0]) == pytest.approx(float(times[1]) + gpu.launch_overhead, rel=0.03)
 
 
-@pytest.mark.exhaustive(one_in=2)
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("shots", [0, 5, 700, 2500])
 def test_interrupted_and_resumed(shots, tmp_path, plugged, capsys):
     whole = tmp_path / "whole.toml"

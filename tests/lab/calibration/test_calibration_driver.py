@@ -269,7 +269,7 @@ OPCODES = {
 @disassembler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("name", OPCODES)
-@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.exhaustive(one_in=12)
 def test_chains_are_of_their_class(name, arch):
     """256 links, each of the instructions that its class stands for."""
     path = cuda_driver.KERNELS / "chain.cu"

@@ -368,6 +368,12 @@ class Analyses:
         """Digest of code, without the folders of its files."""
         return content_digest(code)
 
+    def bound_digest(
+        self, kernel: CompiledKernel, launch: Launch, arch: str, warp_size: int
+    ) -> str:
+        """Digest of what code that only binds itself is for a launch."""
+        return content_digest(kernel.bind(launch, arch, warp_size)[0])
+
     def lower(self, binary: Binary) -> Lowered:
         """Instructions of the listing, and the operations that they stand for."""
         return lower(binary)
