@@ -38,8 +38,8 @@ demo: $(VENV)/ready-demo
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_OPTIONS)
 
-# What `test` leaves out: further parameters of its tests, all of them or PART=2/14. A machine that runs
-# another part each day has run all in two weeks; with `test` that is every test.
+# What `test` leaves out: further parameters of its tests, all of them or PART=2/28. A machine that runs
+# another part each day has run all in four weeks; with `test` that is every test.
 PART ?= 1/1
 
 test-exhaustive: $(VENV)/ready

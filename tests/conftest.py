@@ -35,6 +35,7 @@ def pytest_addoption(parser):
         metavar="N/M",
         help="part N of M of what the default run leaves out",
     )
+    parser.addoption("--also", metavar="N/M", help="such a part besides the default run")
 
 
 def pytest_configure(config):
@@ -56,13 +57,19 @@ def pytest_collection_modifyitems(config, items):
         seen[function] += 1
     chosen = by_default
     if part := config.getoption("--exhaustive"):
-        number, parts = map(int, part.split("/") if re.fullmatch(r"\d+/\d+", part) else (0, 0))
-        if not 1 <= number <= parts:
-            raise pytest.UsageError(f"--exhaustive {part}: give a part of them, as 2/7")
-        chosen = others[number - 1 :: parts]
+        chosen = part_of(others, "--exhaustive", part)
+    elif part := config.getoption("--also"):
+        chosen = [*by_default, *part_of(others, "--also", part)]
     kept = set(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = chosen
+    items[:] = [item for item in items if item in kept]
+
+
+def part_of(items, option, part):
+    number, parts = map(int, part.split("/") if re.fullmatch(r"\d+/\d+", part) else (0, 0))
+    if not 1 <= number <= parts:
+        raise pytest.UsageError(f"{option} {part}: give a part of them, as 2/7")
+    return items[number - 1 :: parts]
 
 
 def pytest_collection_finish():

@@ -45,6 +45,11 @@ def test_every_test_is_in_one_run(names):
     assert sorted(runs[1] + runs[2] + runs[3]) == sorted(names("--exhaustive", "1/1"))
 
 
+def test_a_part_besides_the_default_run(names):
+    both = names("--also", "2/3")
+    assert sorted(both) == sorted(names() + names("--exhaustive", "2/3"))
+
+
 def test_a_test_named_by_its_parameters_runs(names):
     assert names("test_some.py::test_often[1]") == ["test_some.py::test_often[1]"]
 

@@ -30,7 +30,8 @@ def test_the_largest_change_of_an_example(device):
         ).items()
         if factor < 1  # slower memory moves more than faster memory
     }
-    assert found.change == pytest.approx(max(changes.values()), rel=1e-9)
+    # Predicted times are rounded to ten digits.
+    assert found.change == pytest.approx(max(changes.values()), rel=1e-8)
     assert changes[found.kernel] == max(changes.values())
     assert 0.15 < found.change < 0.21  # a streaming kernel follows its bandwidth
 

@@ -10,7 +10,8 @@ from perfassert.errors import DeviceFileError, GraphError, LaunchError
 from perfassert.hardware.entries import Grade, key_parts
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import CHOICES, VALUES
-from perfassert.predictor.predict import predict
+from perfassert.predictor.session import launch_model
+from perfassert.predictor.simulate.time import launch_time
 from perfassert.sensitivity.examples import EXAMPLES, Example, example
 
 _BOUND_TO = "values.warp_size"
@@ -70,7 +71,7 @@ class _Case:
 
     def on(self, device: Device) -> float:
         """Seconds on another device."""
-        return float(predict(self.example.kernel, self.example.launch, device).time)
+        return launch_time(launch_model(self.example.kernel, self.example.launch, device)).seconds
 
 
 def _cases(device: Device) -> Iterator[_Case]:
