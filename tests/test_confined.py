@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from perf_files import COPY
 
 import perfassert as pa
 from perfassert.baseline import files as baselines
@@ -545,22 +546,8 @@ def linked(project):
     (project / "folder").symlink_to(out)
     (project / "hop").symlink_to("inner/hop")
     (project / "inner/hop").symlink_to(out / "r")
-    (project / "k.perf.toml").write_text(PASSING)
+    (project / "k.perf.toml").write_text(COPY)
     return project
-
-
-PASSING = """
-[kernels.copy.accesses]
-fields = [{ name = "a", shape = "1048576" }, { name = "b", shape = "1048576" }]
-loads = ["a[x]"]
-stores = ["b[x]"]
-
-[[test]]
-name = "copy"
-kernel = "copy"
-launch = { domain = "1048576", block = 256 }
-expect = { limiter = "dram" }
-"""
 
 
 def run_reports(folder, *words):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from perf_files import COPY
 
 from perfassert.errors import PerfAssertError
 from perfassert.system.confined import FOLDER, confining
@@ -18,18 +19,6 @@ from perfassert.system.python_children import import_path, isolate_imports, isol
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src/perfassert"
 COMMAND = Path(sys.executable).with_name("perfassert")
-PERF_FILE = """
-[kernels.copy.accesses]
-fields = [{ name = "a", shape = "1048576" }, { name = "b", shape = "1048576" }]
-loads = ["a[x]"]
-stores = ["b[x]"]
-
-[[test]]
-name = "copy"
-kernel = "copy"
-launch = { domain = "1048576", block = 256 }
-expect = { limiter = "dram" }
-"""
 DECOYS = """
 __init__ conftest sitecustomize usercustomize test_kernel kernel_test setup decoy noxfile
 numpy islpy networkx rich tabulate pluggy pytest _pytest multiprocessing concurrent json pickle
@@ -84,7 +73,7 @@ def write_decoys(folder: Path) -> Path:
         (place / "setup.cfg").write_text(f"[tool:pytest]\n{settings}")
         options = 'addopts = "-p decoy"\npython_files = "*.py"\n'
         (place / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{options}")
-    (folder / "kernels/inner/copy.perf.toml").write_text(PERF_FILE)
+    (folder / "kernels/inner/copy.perf.toml").write_text(COPY)
     return mark
 
 
@@ -118,7 +107,7 @@ def test_what_is_no_perf_file_is_no_test(tmp_path):
 def test_names_that_look_like_options_are_files(tmp_path):
     mark = write_decoys(tmp_path)
     (tmp_path / "@words").mkdir()
-    (tmp_path / "@words/k.perf.toml").write_text(PERF_FILE)
+    (tmp_path / "@words/k.perf.toml").write_text(COPY)
     done = run(tmp_path, "test", "@words", "-q", "--perf-device=a100")
     assert (done.returncode, "1 passed" in done.stdout) == (0, True)
     assert not mark.exists()
@@ -129,7 +118,7 @@ def test_links_to_folders_are_entered_where_they_are_named_alone(tmp_path):
     kernels, elsewhere = tmp_path / "kernels", tmp_path / "elsewhere"
     for folder in (kernels, kernels / "sub", elsewhere):
         folder.mkdir()
-        (folder / "k.perf.toml").write_text(PERF_FILE)
+        (folder / "k.perf.toml").write_text(COPY)
     for name in "abc":
         (kernels / name).symlink_to(".")
     (kernels / "d").symlink_to("sub")
@@ -147,7 +136,7 @@ def test_links_to_folders_are_entered_where_they_are_named_alone(tmp_path):
 def test_names_that_pytest_takes_for_tests_are_errors(tmp_path, name, kind):
     path = tmp_path / (f"{name}.perf.toml" if kind == "file" else f"{name}/k.perf.toml")
     path.parent.mkdir(exist_ok=True)
-    path.write_text(PERF_FILE)
+    path.write_text(COPY)
     done = run(tmp_path, "test", ".", "--perf-device=a100")
     assert "rename the file or folder" in done.stdout, done
     assert "Traceback" not in done.stdout + done.stderr
@@ -157,9 +146,9 @@ def test_names_that_pytest_takes_for_tests_are_errors(tmp_path, name, kind):
 
 
 def test_exit_codes_are_those_of_pytest(tmp_path):
-    (tmp_path / "k.perf.toml").write_text(PERF_FILE)
+    (tmp_path / "k.perf.toml").write_text(COPY)
     assert run(tmp_path, "test", ".").returncode == 4  # no device
-    (tmp_path / "k.perf.toml").write_text(PERF_FILE.replace("dram", "latency"))
+    (tmp_path / "k.perf.toml").write_text(COPY.replace("dram", "latency"))
     done = run(tmp_path, "test", ".", "--perf-device=a100")
     assert (done.returncode, "limiter" in done.stdout) == (1, True)
     (tmp_path / "k.perf.toml").unlink()

@@ -225,3 +225,15 @@ def test_a_program_lies_at_the_same_addresses_each_time(tmp_path, monkeypatch, s
     }  # fmt: skip
     (place,) = places
     assert place.startswith("argument ")
+
+
+@linux
+def test_addresses_that_are_fixed_already_are_said_to_be():
+    if not fixes_addresses():
+        pytest.skip("this system does not let a process choose where its memory lies")
+    code = (
+        "import ctypes; ctypes.CDLL(None).personality(0x0040000)\n"
+        "from perfassert.system.processes import fixes_addresses; print(fixes_addresses())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from perfassert.cli.main import main
-from perfassert.frontends.toolchain import tools
+from tests.frontends.described import missing
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
 
 KERNEL = """\
 __global__ void looped(float* a, const int* ends) {
@@ -37,13 +39,6 @@ block = [256]
 args = { }
 """
 GIVEN = 'trip_counts = { "k.cu:3" = 1000, "k.cu:4" = 2 }'
-
-
-@pytest.fixture(autouse=True)
-def toolchain():
-    for name in ("nvrtc", "nvdisasm"):
-        if tools.find(name) is None:
-            pytest.skip(f"{name} is not installed")
 
 
 @pytest.fixture

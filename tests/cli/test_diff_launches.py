@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from perfassert.cli.main import main
-from perfassert.frontends.toolchain import tools
+from tests.frontends.described import missing
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
 
 FAST = """\
 __global__ void copied(float4* a, const float4* b, int n) {
@@ -45,13 +47,6 @@ block = [256]
 args = { n = 1048576 }
 """
 SECOND = LAUNCHES[LAUNCHES.index("[[launch]]") :]
-
-
-@pytest.fixture(autouse=True)
-def toolchain():
-    for name in ("nvrtc", "nvdisasm"):
-        if tools.find(name) is None:
-            pytest.skip(f"{name} is not installed")
 
 
 @pytest.fixture

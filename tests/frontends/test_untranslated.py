@@ -5,7 +5,7 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.machine import lowering
 from perfassert.frontends.machine.lowering_step import Untranslated, Words
-from perfassert.frontends.toolchain import tools
+from tests.frontends.described import missing
 
 SOURCE = """\
 __global__ void address(const float* in, float* out, int n) {
@@ -32,9 +32,8 @@ WHAT = {
 
 @pytest.fixture
 def source(tmp_path):
-    for tool in ("nvrtc", "nvdisasm"):
-        if tools.find(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+    if missing() is not None:
+        pytest.skip(f"{missing()} is not installed")
     path = tmp_path / "k.cu"
     path.write_text(SOURCE)
     return path

@@ -38,10 +38,9 @@ def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if isinstance(code, CompiledCode):
         code = code.build(device.arch)
-    if isinstance(code, BuiltCode):
+    if isinstance(kernel, CompiledKernel) and isinstance(code, BuiltCode):
         known = [_code(code), kernel.updates_per_thread]
-        overrides = kernel.overrides if isinstance(kernel, CompiledKernel) else {}
-        return _hash([*known, sorted(overrides.items())] if overrides else known)
+        return _hash([*known, sorted(kernel.overrides.items())] if kernel.overrides else known)
     plain = canonical(kernel.bind(launch, device.arch, device.warp_size)[0])
     return _hash(plain if code is None else [device.arch, plain])
 

@@ -136,7 +136,7 @@ def _cache() -> Check:
 
 
 def _addresses() -> Check:
-    """Where compilers lie in memory, by which ptxas decides between equal choices."""
+    """Check that compilers start at the same addresses each time, on which their code depends."""
     from perfassert.system.processes import fixes_addresses
 
     if fixes_addresses():

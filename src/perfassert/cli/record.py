@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _STDERR = 2  # where the program's output goes that must not mix with JSON
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SHOWN = 20
+"""Lines of one kind that a summary prints."""
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)I?B?")
 
 
@@ -214,6 +215,6 @@ def _text(summary: dict[str, Any], recording: Recording) -> str:
 
 
 def _first(items: Sequence[str]) -> list[str]:
-    """As many as can be read, and how many more there are."""
+    """Return the first items, and a line that says how many more there are."""
     left = len(items) - _SHOWN
     return [*items[:_SHOWN], *([f"… and {left} more (--json has all)"] if left > 0 else [])]

@@ -140,7 +140,7 @@ class TimelineSpan(NamedTuple):
 
 
 Lane = tuple[TimelineSpan, ...]
-"""What happens in the place of one resident warp, which another block takes over."""
+"""Spans of one place for a resident warp, one after the other; later blocks take the place over."""
 
 
 @dataclass(frozen=True, slots=True)

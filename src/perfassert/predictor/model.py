@@ -63,9 +63,8 @@ def bind_launch(question: Question) -> BoundLaunch:
     """Bind a kernel to its launch, and estimate what it moves."""
     kernel, launch, device = question.kernel, question.launch, question.device
     if isinstance(kernel, CompiledKernel):
-        from perfassert.predictor.sample.executed import (
-            bind_question,  # and front ends, which take long
-        )
+        # It imports front ends, which take long.
+        from perfassert.predictor.sample.executed import bind_question
 
         return estimate_question(question, *bind_question(question))
     return estimate_question(question, *kernel.bind(launch, device.arch, device.warp_size))

@@ -75,43 +75,36 @@ def make_question(
     """
     check_block(device, launch.block, launch.shared_bytes)
     launch = launch.freeze(share)
-    code, arguments = None, launch
+    code, arguments, overrides = None, launch, {}
     if isinstance(kernel, CompiledKernel):
         assert analyses is not None
+        overrides = dict(kernel.overrides)
         kernel, code, arguments = _build(kernel, launch, device, analyses)
     measured = {name: _volume_content(value) for name, value in volumes.items()}
-    overrides = kernel.overrides if isinstance(kernel, CompiledKernel) else {}
-    content: tuple[object, ...] = (
-        kernel.updates_per_thread, dict(overrides), device.digest, measured
-    )  # fmt: skip
+    content = kernel.updates_per_thread, overrides, device.digest, measured, arguments
     try:
-        digest, key = _identify(kernel, code, arguments, device, content, analyses)
+        known: object = kernel
+        if code is None and isinstance(kernel, CompiledKernel):  # code that only binds itself
+            assert analyses is not None
+            known = analyses.bound_digest(kernel, arguments, device.arch, device.warp_size)
+        digest, key = _identify(known, code, content)
     except TypeError as error:
         raise LaunchError(f"the launch cannot be identified: {error}") from None
     return Question(kernel, launch, device, code, arguments, volumes, digest, key)
 
 
 def _identify(
-    kernel: Kernel,
-    code: BuiltCode | None,
-    arguments: Launch,
-    device: Device,
-    content: tuple[object, ...],
-    analyses: Analyses | None,
+    known: object, code: BuiltCode | None, content: tuple[object, ...]
 ) -> tuple[str, str | None]:
-    """Return the digest and the key of a question."""
-    rest = (*content, arguments)
+    """Return the digest and the key of a question; ``known``: the kernel, where there is no code
+    that can be bound."""
     if code is not None:
-        digest = content_digest(code.digest(), *rest)
+        digest = content_digest(code.digest(), *content)
         return digest, content_digest(digest, code.built.digest)
-    known: object = kernel
-    if isinstance(kernel, CompiledKernel):  # code that only binds itself
-        assert analyses is not None
-        known = analyses.bound_digest(kernel, arguments, device.arch, device.warp_size)
-    digest = content_digest(known, *rest)
-    if isinstance(kernel, BoundKernel) or not isinstance(kernel, Description):
+    digest = content_digest(known, *content)
+    if isinstance(known, BoundKernel) or not isinstance(known, Description):
         return digest, None  # the code is not part of the content
-    return digest, content_digest(known, *rest, folders=True)
+    return digest, content_digest(known, *content, folders=True)
 
 
 def _volume_content(value: Any) -> object:

@@ -211,21 +211,22 @@ def mode() -> str:
 @lru_cache(maxsize=1)
 def mechanisms() -> tuple[str, ...]:
     """What a sandbox consists of on this system, as ``("landlock-7", "seccomp")``."""
-    if not _BOUNDED:
-        return ()
-    command = [sys.executable, "-I", "-S", str(_LAUNCHER), "--status"]
-    done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
-    return tuple(done.stdout.split())
+    return _ask_launcher("--status")
 
 
 def fixes_addresses() -> bool:
     """Return True where a tool lies at the same addresses in each run, on which its output may
     depend."""
+    return _ask_launcher("--addresses") == ("fixed",)
+
+
+def _ask_launcher(question: str) -> tuple[str, ...]:
+    """Return the words with which the launcher answers; none where there is no launcher."""
     if not _BOUNDED:
-        return False
-    command = [sys.executable, "-I", "-S", str(_LAUNCHER), "--addresses"]
+        return ()
+    command = [sys.executable, "-I", "-S", str(_LAUNCHER), question]
     done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
-    return done.stdout.strip() == "fixed"
+    return tuple(done.stdout.split())
 
 
 def _executable(program: str, folder: str | Path, searched: str) -> str:

@@ -102,7 +102,8 @@ def main(words: list[str]) -> int:
     if "--addresses" in flags:
         print("fixed" if _fix_addresses() else "random")
         return 0
-    if "--again" not in flags and _fix_addresses() and "--script" in flags:
+    random = not _has_fixed_addresses()
+    if random and _fix_addresses() and "--script" in flags and "--again" not in flags:
         given = len(sys.argv) - 1  # the script runs in this process, which has random addresses
         os.execv(sys.executable, [*sys.orig_argv[:-given], "--again", *sys.argv[1:]])
     if "--alone" in flags:
@@ -125,16 +126,19 @@ def main(words: list[str]) -> int:
 
 
 def _fix_addresses() -> bool:
-    """Have the next program start at the same addresses each time; False where it does already, or
-    where that is forbidden.
+    """Have programs start at the same addresses each time; False where that is forbidden.
 
     What ptxas and NVRTC keep by address they go through in another order in each run: of 300
     kernels, one took 22 registers in some runs and 23 in others.
     """
+    _LIBC.personality(_LIBC.personality(_ASK) | _FIXED_ADDRESSES)
+    return _has_fixed_addresses()
+
+
+def _has_fixed_addresses() -> bool:
+    """Return True if a program that starts now has the addresses that it has each time."""
     now = _LIBC.personality(_ASK)
-    if now < 0 or now & _FIXED_ADDRESSES:
-        return False
-    return bool(_LIBC.personality(now | _FIXED_ADDRESSES) >= 0)
+    return bool(now >= 0 and now & _FIXED_ADDRESSES)
 
 
 def _parse(

@@ -46,6 +46,8 @@ _STACK_WORDS = 1 << 20
 """So many words of a stack at most lie below its pointer."""
 _NOTHING = frozenset(("shared window",))
 """Special registers that are 0 as far as addresses are distinguished."""
+_UNTRANSLATED = "the result of {}, which has no translation"
+_DATA = "data that {} loads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class SymbolicCode:
         self.words = Words(symbols, machine.uniform)
         self._presets = {p.register: p for p in machine.presets}
         self._filled: dict[int, Expression] = {}
-        self._causes: dict[str, str] = {}
+        self._origins: dict[str, tuple[int, str]] = {}
         self._spills = spilled_words(machine)
         self._touched = [self._registers(i) for i in range(len(machine.instructions))]
 
@@ -359,9 +361,7 @@ class SymbolicCode:
                     if result is None:
                         name = f"result {index}.{place}.{word}"
                         if operation.kind is Kind.UNKNOWN:
-                            self._causes[name] = (
-                                f"the result of {self._describe(index)}, which has no translation"
-                            )
+                            self._origins[name] = index, _UNTRANSLATED
                         result = self.symbols.unknown(name)
                     written[target] = result
         return written
@@ -375,18 +375,18 @@ class SymbolicCode:
                 start = place + memory.offset
                 return [self._constant(memory.bank, start + 4 * word) for word in words]
         names = [f"load {index}.{word}" for word in words]
-        self._causes |= dict.fromkeys(names, f"data that {self._describe(index)} loads")
+        self._origins |= dict.fromkeys(names, (index, _DATA))
         return [self.symbols.unknown(name) for name in names]
-
-    def _describe(self, index: int) -> str:
-        instruction = self.placed[index].instruction
-        span = instruction.span
-        return f"{instruction.base} at {span.short}" if span is not None else instruction.base
 
     def cause_of(self, unknown: Atom) -> str:
         """Return which instruction a value that nobody knows comes from; empty where it comes from
         several."""
-        return self._causes.get(str(unknown.name), "")
+        if str(unknown.name) not in self._origins:
+            return ""
+        index, cause = self._origins[str(unknown.name)]
+        instruction = self.placed[index].instruction
+        place = f" at {instruction.span.short}" if instruction.span is not None else ""
+        return cause.format(f"{instruction.base}{place}")
 
 
 def _of_one_lane(instruction: MachineInstruction) -> bool:

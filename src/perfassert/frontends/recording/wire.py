@@ -143,7 +143,7 @@ class Connection:
         self.answer(b"", _DONE)
 
     def _exactly(self, size: int) -> bytes:
-        """As many bytes; memory is taken as they come, since a size may be a lie."""
+        """Receive so many bytes; memory is taken as they come, since a size may be a lie."""
         content = bytearray()
         while (left := size - len(content)) > 0:
             part = memoryview(bytearray(min(left, _PART)))

@@ -107,7 +107,7 @@ class FileStates:
             return False
         if path.startswith(_DEVICES):
             return self.get(path) != SPECIAL
-        inside = path.startswith(self._fixed) and os.pardir not in Path(path).parts
+        inside = path.startswith(self._fixed) and os.pardir not in path.split(os.sep)
         return not inside or not os.path.realpath(path).startswith(self._fixed)
 
     def alike(self, files: Mapping[str, str]) -> dict[str, str]:

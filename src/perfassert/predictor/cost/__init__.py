@@ -1,1 +1,1 @@
-"""What instructions cost in the simulation: memory, matrix units, fetching, atomics."""
+"""Costs of instructions in the simulation: memory, matrix units, fetching, atomics."""

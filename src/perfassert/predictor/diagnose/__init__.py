@@ -1,1 +1,1 @@
-"""Where the time of a launch goes, line by line, and what would help."""
+"""Diagnosis of a launch: where its time goes, line by line, and changes that would help."""

@@ -1,1 +1,1 @@
-"""What a simulated launch comes to: its values, their error bands, and how sure they are."""
+"""Judgement of a simulated launch: values, error bands, and how sure they are."""

@@ -1,1 +1,1 @@
-"""The one clock: a model of a launch → seconds."""
+"""The one clock: from a model of a launch to seconds."""
