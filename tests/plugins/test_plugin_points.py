@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +15,12 @@ import perfassert as pa
 from perfassert import plugins
 from perfassert.cli.main import main
 from perfassert.engines.advisor.case import Match
+from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
+from perfassert.engines.advisor.rewrites import HalveCosts, Rewrite, Unroll
 from perfassert.expect.condition import OPTIMIZERS
 from perfassert.expect.metrics import METRICS, Metric
+from perfassert.predictor.rewrites.cost import rewrite_graph
 from perfassert.report.formats import report_format
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +83,48 @@ def test_an_optimizer_advises_and_is_expected(add):
     assert "Shorter Chain" in [a.optimizer for a in prediction.advice]
     with pytest.raises(pa.ExpectationError, match="did you mean 'Shorter Chain'"):
         prediction.expect(advice="Shorter Chains")
+
+
+class Restated(Shorter):
+    """Says what to change."""
+
+    def __init__(self, name, **stated):
+        self.name, self.stated = name, stated
+
+    def match(self, case):
+        return replace(super().match(case), **self.stated)
+
+
+def gain(name):
+    return {a.optimizer: a for a in chain().advice}[name]
+
+
+def test_a_change_as_0_3_stated_it_is_read_as_rewrites(add):
+    """The chain's one instruction takes half as long."""
+    add("new", optimizers=lambda: [Restated("New", rewrites=(HalveCosts(frozenset({0})),))])
+    new = gain("New")
+    assert new.context["estimate"] == "simulation"
+    assert new.speedup == pytest.approx(2, rel=0.3)
+    add("old", optimizers=lambda: [Restated("Old", change=Change(cheaper=frozenset({0})))])
+    with pytest.warns(DeprecationWarning, match=r"rewrites=\("):
+        old = gain("Old")
+    assert old == replace(new, optimizer=old.optimizer, hotspots=old.hotspots)
+
+
+@dataclass(frozen=True)
+class RunOnce(Rewrite):
+    """One iteration of each loop."""
+
+
+def test_a_plug_in_adds_a_rewrite_of_its_own(add):
+    @rewrite_graph.register
+    def _(rewrite: RunOnce, graph, site):
+        return replace(graph, loops=tuple(replace(x, trips=1) for x in graph.loops))
+
+    add("own", optimizers=lambda: [Restated("Once", rewrites=(RunOnce(),))])
+    own = gain("Once")
+    assert own.speedup > 1.2
+    assert own.context["estimate"] == "simulation"
 
 
 def test_devices_come_from_folders_and_files(add, tmp_path):
@@ -221,6 +266,14 @@ def failing(case):
         (lambda case: "text", "optimizer 'Shorter Chain' failed: .* which is no Match"),
         (
             lambda case: replace(Shorter().match(case), change="text"),
+            "optimizer 'Shorter Chain' failed: TypeError: 'text' is no Change",
+        ),
+        (
+            lambda case: replace(Shorter().match(case), rewrites=["text"]),
+            "optimizer 'Shorter Chain' failed: TypeError: .*'text', which is no Rewrite",
+        ),
+        (
+            lambda case: replace(Shorter().match(case), rewrites=[Unroll(5)]),
             "optimizer 'Shorter Chain': its change failed: ",
         ),
     ],

@@ -13,7 +13,7 @@ from star3d25pt import star3d25pt
 
 import perfassert as pa
 from perfassert.engines.advisor.case import Match
-from perfassert.engines.advisor.change import Change
+from perfassert.engines.advisor.rewrites import BalanceWarps
 from perfassert.lab.validation.build import make_device, make_kernel, make_launch, row_names
 from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.cases import TestCase
@@ -136,5 +136,5 @@ def test_an_unchanged_kernel_takes_as_long_as_it_was_predicted_to(block):
     prediction = pa.predict(jacobi, launch, device)
     model = loaded_model(bind_launch(DEFAULT.ask(jacobi, launch, device)), launch, device)
     unchanged = Resimulation(prediction, pa.predict, model, None)
-    edited = Match("nothing", change=Change(balanced=True))
+    edited = Match("nothing", rewrites=(BalanceWarps(),))
     assert unchanged.speedup(edited) == pytest.approx(1, rel=1e-9)

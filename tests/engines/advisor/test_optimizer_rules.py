@@ -21,6 +21,7 @@ from perfassert.engines.advisor.parallel import (
     ThreadIncrease,
     without_contention,
 )
+from perfassert.engines.advisor.rewrites import Unroll, UseConstantMemory
 from perfassert.engines.advisor.stall_elimination import (
     MemoryTransactionReduction,
     WarpBalance,
@@ -121,7 +122,7 @@ class TestBarriersInLoops:
     def test_no_iteration_overlaps_the_next(self):
         free = case_of(LOOP, WAITS, [(-1, "top", ["top"], None)])
         meeting = case_of(self.MEETING, WAITS, [(-1, "top", ["top"], None)])
-        assert LoopUnrolling().match(free).change.unrolled == {0}
+        assert LoopUnrolling().match(free).rewrites == (Unroll(frozenset({0})),)
         assert LoopUnrolling().match(meeting) is None
 
 
@@ -156,7 +157,7 @@ class TestTwins:
     def test_two_of_them_are(self):
         found = self.match(0, 1)
         assert found.count.all == 50.0
-        assert found.change.constant == {0, 1}
+        assert UseConstantMemory(frozenset({0, 1})) in found.rewrites
 
 
 class TestHotspots:
@@ -275,7 +276,7 @@ class TestParallelism:
         match = self.block_increase(blocks, threads)
         assert f"of {blocks} blocks the busiest compute unit has" in match.suggestion
         more = int(match.suggestion.split("make ")[1].split()[0])
-        warps, fewer = threads // 32, match.change.threads // 32
+        warps, fewer = threads // 32, match.rewrites[0].threads // 32
         assert more * fewer >= blocks * warps
         assert -(-more // 108) * fewer < -(-blocks // 108) * warps
         assert match.speedup > 1

@@ -9,6 +9,7 @@ from functools import cached_property
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import Code, CodeInstruction
+from perfassert.engines.advisor.rewrites import Rewrite
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
@@ -190,9 +191,10 @@ class Match:
 
     ``blames`` with the samples that it would remove or hide; ``hidden`` of latency hiding: how many
     latency samples the active ones of the scopes can hide (else None); ``speedup`` where the
-    optimizer has its own estimate; ``change``: of the model, or ``changes`` of the launch as
-    :func:`perfassert.whatif` takes them, to be simulated again; ``same_work``: no server gets less
-    to do, so that none of them can be beaten.
+    optimizer has its own estimate; ``rewrites`` of the model, or ``changes`` of the launch as
+    :func:`perfassert.whatif` takes them, to be simulated again; ``alternatives`` to the rewrites,
+    of which the fastest counts; ``same_work``: no server gets less to do, so that none of them can
+    be beaten; ``change``: rewrites as 0.3 stated them, of plug-ins.
     """
 
     suggestion: str
@@ -202,6 +204,8 @@ class Match:
     changes: Mapping[str, object] | None = None
     same_work: bool = False
     change: Change | None = None
+    rewrites: Sequence[Rewrite] = ()
+    alternatives: Sequence[Sequence[Rewrite]] = ()
 
     @property
     def count(self) -> Count:

@@ -1,18 +1,18 @@
-"""What an optimizer would change of a kernel, in the model's own terms.
-
-Optimizers state it; whoever holds the model carries it out and simulates again. Instructions and
-loops are those of the :class:`~perfassert.engines.advisor.code.Code`, by number.
-"""
+"""Changes as optimizers of plug-ins stated them for 0.3, read as rewrites for one release more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perfassert.engines.advisor import rewrites as rw
+from perfassert.errors import in_short
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """All of it at once; what is left empty stays.
+    """All of it at once; what is left empty stays. New code states
+    :mod:`~perfassert.engines.advisor.rewrites`.
 
     ``removed``: instructions that are gone; ``classes``: those that become another operation;
     ``cheaper``: arithmetic of half the λ and Λ; ``unspilled``: nothing lives in local memory,
@@ -49,3 +49,35 @@ class Change:
     shared_bytes: int | None = None
     threads: int | None = None
     code_bytes: int | None = None
+
+
+def read_change(change: Change) -> tuple[rw.Rewrite, ...]:
+    """The rewrites that a change stands for, in the order in which they are made.
+
+    Raises ``TypeError`` for something else.
+    """
+    if not isinstance(change, Change):
+        raise TypeError(f"{in_short(change)} is no Change; state rewrites=(Remove(…),)")
+    stated: list[tuple[object, rw.Rewrite]] = [
+        (change.threads, rw.ResizeBlocks(change.threads or 0)),
+        (change.coalesced, rw.Coalesce(change.coalesced)),
+        (change.joined, rw.JoinAccesses(change.joined)),
+        (change.constant, rw.UseConstantMemory(change.constant)),
+        (change.unspilled, rw.Unspill(frozenset())),
+        (change.code_bytes is not None, rw.LimitCode(change.code_bytes or 0)),
+        (change.balanced, rw.BalanceWarps()),
+        (change.alone, rw.WorkAlone()),
+        (change.early, rw.LoadBeforeBarriers()),
+        (change.classes, rw.Reclassify(change.classes)),
+        (change.removed, rw.Remove(change.removed)),
+        (change.asynchronous, rw.CopyAsynchronously(change.asynchronous)),
+        (change.unrolled, rw.Unroll(change.unrolled)),
+        (change.reordered, rw.Reorder(change.reordered)),
+        (change.scheduled, rw.Schedule(change.scheduled)),
+        (change.conflict_free, rw.RemoveConflicts(change.conflict_free)),
+        (change.halved, rw.HalveTransactions(change.halved)),
+        (change.cheaper, rw.HalveCosts(change.cheaper)),
+        (change.registers is not None, rw.SetRegisters(change.registers or 0)),
+        (change.shared_bytes is not None, rw.SetSharedBytes(change.shared_bytes or 0)),
+    ]
+    return tuple(rewrite for given, rewrite in stated if given)

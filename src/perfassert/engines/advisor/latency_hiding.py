@@ -7,9 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match, lines
-from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import Code
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
+from perfassert.engines.advisor.rewrites import (
+    CopyAsynchronously,
+    Remove,
+    Reorder,
+    Schedule,
+    Unroll,
+)
 from perfassert.kernel.roles import Role
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
@@ -54,8 +60,8 @@ class LoopUnrolling:
             "iterations are on their way while this one computes",
             blames,
             hidden_latency(case, groups),
-            change=Change(
-                unrolled=_hot(case, ((loop, b) for loop, own in by_loop.items() for b in own))
+            rewrites=(
+                Unroll(_hot(case, ((loop, b) for loop, own in by_loop.items() for b in own))),
             ),
         )
 
@@ -95,9 +101,7 @@ class CodeReordering:
             "the next step before computing this one",
             blames,
             hidden,
-            change=Change(
-                reordered=_hot(case, ((case.instruction(b.use).loop, b) for b in blames))
-            ),
+            rewrites=(Reorder(_hot(case, ((case.instruction(b.use).loop, b) for b in blames))),),
         )
 
 
@@ -130,9 +134,9 @@ class FunctionInlining:
             "those of the caller",
             blames,
             min(waits, case.active_in(body | case.function_bodies.get("", frozenset()))),
-            change=Change(
-                removed=_returns(case.code, small) | _for_calls(case.code, small, calls) | calls,
-                scheduled=frozenset(case.instruction(n).loop for n in body | calls),
+            rewrites=(
+                Remove(_returns(case.code, small) | _for_calls(case.code, small, calls) | calls),
+                Schedule(frozenset(case.instruction(n).loop for n in body | calls)),
             ),
         )
 
@@ -158,7 +162,7 @@ class AsynchronousCopy:
             f"__pipeline_memcpy_async) and compute on the tile before ({where})",
             blames,
             _latency_hidden_in(case, blames, lambda b: case.scope(b.use)),
-            change=Change(asynchronous={b.use: b.source for b in blames}),
+            rewrites=(CopyAsynchronously({b.use: b.source for b in blames}),),
         )
 
 

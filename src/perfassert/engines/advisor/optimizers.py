@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
+from warnings import warn
 
 from perfassert.engines.advisor.advise import own_optimizers
 from perfassert.engines.advisor.case import Case, Match
+from perfassert.engines.advisor.change import read_change
 from perfassert.engines.advisor.optimizer import CATEGORIES, Optimizer
+from perfassert.engines.advisor.rewrites import Rewrite
 from perfassert.errors import close_matches, in_short
 from perfassert.plugins import Contributions, gather, wrap_errors
+
+_FORMER = (
+    "Match(change=Change(…)) is called Match(rewrites=(…,)) now; see perfassert.engines.advisor."
+    "rewrites"
+)
 
 
 def all_optimizers() -> Sequence[Optimizer]:
@@ -49,8 +58,16 @@ def _check_match(match: Callable[[Case], Any]) -> Callable[[Case], Match | None]
 
     def call(case: Case) -> Match | None:
         result = match(case)
-        if result is None or isinstance(result, Match):
-            return result
-        raise TypeError(f"match() gave {in_short(result)}, which is no Match")
+        if result is None:
+            return None
+        if not isinstance(result, Match):
+            raise TypeError(f"match() gave {in_short(result)}, which is no Match")
+        if result.change is not None:
+            result = replace(result, rewrites=read_change(result.change), change=None)
+            warn(_FORMER, DeprecationWarning, stacklevel=2)
+        for rewrite in chain(result.rewrites, *result.alternatives):
+            if not isinstance(rewrite, Rewrite):
+                raise TypeError(f"match() gave {in_short(rewrite)}, which is no Rewrite")
+        return result
 
     return call

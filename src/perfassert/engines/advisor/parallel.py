@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from perfassert.engines.advisor.case import Case, Match
-from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.estimators import Parallelism, parallel, stall_elimination
 from perfassert.engines.advisor.liveness import most_alive
 from perfassert.engines.advisor.optimizer import PARALLEL
+from perfassert.engines.advisor.rewrites import (
+    ResizeBlocks,
+    Rewrite,
+    SetRegisters,
+    SetSharedBytes,
+)
 from perfassert.hardware.occupancy import occupancy
 
 _LIGHTER = 1.02  # times the warps of the busiest unit: less is not worth a prediction
@@ -43,7 +48,7 @@ class BlockIncrease:
             f"{self.say(case)}: make {split[width]} blocks of {width * case.device.warp_size} "
             "threads of them",
             speedup=case.limit_speedup(speedup, max(units / case.blocks, before / load)),
-            change=Change(threads=width * case.device.warp_size),
+            rewrites=(ResizeBlocks(width * case.device.warp_size),),
         )
 
     def say(self, case: Case) -> str:
@@ -92,7 +97,7 @@ class ThreadIncrease:
             f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "
             f"slots: use {threads} threads per block ({best.fraction:.0%})",
             speedup=case.limit_speedup(speedup, 1 / lanes),
-            change=Change(threads=threads),
+            rewrites=(ResizeBlocks(threads),),
         )
 
 
@@ -123,7 +128,7 @@ class OccupancyIncrease:
         cut = _one_block_more(case)
         if cut is None:
             return None
-        how, blocks, change = cut
+        how, blocks, rewrite = cut
         old = case.warps_per_scheduler
         total = case.blocks * case.warps_per_block
         speedup = parallel(
@@ -134,11 +139,11 @@ class OccupancyIncrease:
         return Match(
             f"{resident} blocks reside on a unit, limited by {limit}: {how} lets {blocks} reside",
             speedup=case.limit_speedup(speedup),
-            change=change,
+            rewrites=(rewrite,),
         )
 
 
-def _one_block_more(case: Case) -> tuple[str, int, Change] | None:
+def _one_block_more(case: Case) -> tuple[str, int, Rewrite] | None:
     """The smallest cut in registers or shared memory that lets more blocks reside; registers that
     are alive at once stay."""
     resident = case.occupancy.resident_blocks
@@ -147,7 +152,7 @@ def _one_block_more(case: Case) -> tuple[str, int, Change] | None:
             reached = occupancy(case.device, case.threads, registers, case.shared_bytes)
             if reached.resident_blocks > resident:
                 text = f"{registers} instead of {case.registers} registers per thread"
-                return text, reached.resident_blocks, Change(registers=registers)
+                return text, reached.resident_blocks, SetRegisters(registers)
         return None
     device = case.device
     room = device.shared_bytes_per_unit // (resident + 1) - device.shared_reserved_bytes
@@ -156,7 +161,7 @@ def _one_block_more(case: Case) -> tuple[str, int, Change] | None:
     if reached.resident_blocks <= resident:
         return None
     text = f"{room} instead of {case.shared_bytes} B of shared memory per block"
-    return text, reached.resident_blocks, Change(shared_bytes=max(0, room))
+    return text, reached.resident_blocks, SetSharedBytes(max(0, room))
 
 
 class BlockShape:

@@ -10,10 +10,26 @@ from dataclasses import replace
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import WORSE, AccessFacts, Case, Match, lines
-from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import CodeInstruction
 from perfassert.engines.advisor.liveness import most_alive
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
+from perfassert.engines.advisor.rewrites import (
+    WAYS_TO_BALANCE,
+    BalanceWarps,
+    Coalesce,
+    HalveCosts,
+    HalveTransactions,
+    JoinAccesses,
+    LimitCode,
+    Reclassify,
+    Remove,
+    RemoveConflicts,
+    Rewrite,
+    Schedule,
+    SetRegisters,
+    Unspill,
+    UseConstantMemory,
+)
 from perfassert.kernel.roles import Role
 
 _LONG = 10.0  # cycles: arithmetic that takes at least so long counts as long latency
@@ -40,7 +56,7 @@ class RegisterReuse:
             f"{spilled}are spilled to local memory{_at(case, blames)}: split the loop or kernel, "
             "recompute instead of keeping, or allow more registers (launch bounds, maxrregcount)",
             blames,
-            change=Change(removed=case.where("local"), unspilled=True),
+            rewrites=(Unspill(case.where("local")),),
         )
 
 
@@ -62,7 +78,9 @@ class StrengthReduction:
         if not blames:
             return None
         return Match(
-            self.say(case, blames, divisions), blames, change=self.change(case, blames, divisions)
+            self.say(case, blames, divisions),
+            blames,
+            rewrites=self.rewrites(case, blames, divisions),
         )
 
     def slow(self, case: Case, number: int) -> bool:
@@ -81,7 +99,9 @@ class StrengthReduction:
         """Whether float is widened to double on the way."""
         return any(_widens(i) for i in case.code.instructions)
 
-    def change(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> Change:
+    def rewrites(
+        self, case: Case, blames: list[Blame], divisions: frozenset[int]
+    ) -> tuple[Rewrite, ...]:
         """Floats stay floats; a division becomes a few whole-number instructions; what else is slow
         takes half of its time."""
         code = case.code.instructions
@@ -92,11 +112,11 @@ class StrengthReduction:
         halves = _unused_halves(case, narrowed.keys() | widening) if narrowed else 0
         left = _left_of_divisions(case, divisions) if divisions else {}
         slow = {b.source for b in blames} - divisions - widening - narrowed.keys()
-        return Change(
-            removed=frozenset(widening) | (divisions - left.keys()),
-            classes={**narrowed, **left},
-            cheaper=frozenset(slow),
-            registers=case.registers - halves if halves else None,
+        return (
+            Reclassify({**narrowed, **left}),
+            Remove(frozenset(widening) | (divisions - left.keys())),
+            HalveCosts(frozenset(slow)),
+            *([SetRegisters(case.registers - halves)] if halves else ()),
         )
 
     def say(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> str:
@@ -233,7 +253,7 @@ class FunctionSplit:
             "the code does not fit into the instruction cache: split the kernel or its large "
             f"functions, unroll less{_at(case, blames)}",
             blames,
-            change=Change(code_bytes=case.device.instruction_cache_bytes),
+            rewrites=(LimitCode(case.device.instruction_cache_bytes),),
         )
 
 
@@ -256,7 +276,7 @@ class FastMath:
             "precise mathematical functions: where the accuracy allows it use the intrinsics "
             f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, blames)}",
             blames,
-            change=Change(removed=gone, scheduled=frozenset(apart)),
+            rewrites=(Remove(gone), Schedule(frozenset(apart))),
         )
 
 
@@ -276,7 +296,8 @@ class WarpBalance:
             f"{_at(case, blames)}",
             blames,
             same_work=True,
-            change=Change(balanced=True),
+            rewrites=(BalanceWarps(),),
+            alternatives=WAYS_TO_BALANCE,
         )
 
 
@@ -304,8 +325,8 @@ class MemoryTransactionReduction:
                 "keep what is reused in registers; a tile in shared memory is read as often"
             )
         sources = frozenset(b.source for b in blames)
-        change = Change(constant=sources & uniform, halved=sources - uniform)
-        return Match(f"{text}{_at(case, blames)}", blames, change=change)
+        rewrites = UseConstantMemory(sources & uniform), HalveTransactions(sources - uniform)
+        return Match(f"{text}{_at(case, blames)}", blames, rewrites=rewrites)
 
     def match_addresses(self, case: Case) -> Match | None:
         """Without code: loads of one element by all threads, and neighbouring elements one by
@@ -324,8 +345,8 @@ class MemoryTransactionReduction:
             )
         if not texts:
             return None
-        change = Change(constant=same, joined=joined)
-        return Match("; ".join(texts), _blamed_on(case, same | joined), change=change)
+        rewrites = JoinAccesses(joined), UseConstantMemory(same)
+        return Match("; ".join(texts), _blamed_on(case, same | joined), rewrites=rewrites)
 
     def is_credited(self, case: Case, blame: Blame, uniform: set[int]) -> bool:
         """Whether a stall goes with its load: it took room in the queue, or nothing is waited for
@@ -378,7 +399,7 @@ class Coalescing:
             return None
         chosen = frozenset(b.source for b in blames)
         text = self.say(case, chosen)
-        return Match(f"{text}{_at(case, blames)}", blames, change=Change(coalesced=chosen))
+        return Match(f"{text}{_at(case, blames)}", blames, rewrites=(Coalesce(chosen),))
 
     def match_addresses(self, case: Case) -> Match | None:
         """Without code: whatever is not dense, whether or not warps wait for it."""
@@ -386,7 +407,7 @@ class Coalescing:
         if not chosen:
             return None
         text = f"{self.say(case, chosen)}{_of(case, chosen)}"
-        return Match(text, _blamed_on(case, chosen), change=Change(coalesced=chosen))
+        return Match(text, _blamed_on(case, chosen), rewrites=(Coalesce(chosen),))
 
     def say(self, case: Case, chosen: frozenset[int]) -> str:
         worst = max((case.accesses[n] for n in chosen), key=lambda f: f.sectors)
@@ -418,7 +439,7 @@ class SharedBankConflictRemoval:
             "would do: pad the rows of the array in shared memory by one element, or swizzle the "
             f"index{_at(case, blames)}",
             blames,
-            change=Change(conflict_free=frozenset(b.source for b in blames)),
+            rewrites=(RemoveConflicts(frozenset(b.source for b in blames)),),
         )
 
 

@@ -17,6 +17,7 @@ from perfassert.engines.advisor.case import Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers, plugged_optimizers
+from perfassert.engines.advisor.rewrites import ResizeBlocks
 from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.errors import PluginWarning
@@ -81,7 +82,7 @@ def _resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | N
 
 def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
     """The suggestion with the simulated speedup; None where the change cannot be made."""
-    if match.change is None and match.changes is None:
+    if not match.rewrites and match.changes is None:
         return by_formula(advice) if advice.speedup >= WORTH else None
     hiding = advice.category == LATENCY_HIDING or match.same_work
     worth = 1 + LEAST_GAIN
@@ -91,7 +92,7 @@ def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | No
     if speedup is None:
         if again.case.sketch:
             return None
-        resized = match.change is not None and match.change.threads is not None
+        resized = any(isinstance(rewrite, ResizeBlocks) for rewrite in match.rewrites)
         return by_formula(advice) if resized and advice.speedup >= WORTH else None
     context = {**advice.context, "estimate": "simulation"}
     return replace(advice, speedup=speedup, context=context)

@@ -6,13 +6,21 @@ moves data, its graph is bound once, and times are compared with the one that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
 from perfassert.engines.advisor.case import Case, Match
-from perfassert.engines.advisor.change import Change
+from perfassert.engines.advisor.rewrites import (
+    Coalesce,
+    JoinAccesses,
+    ResizeBlocks,
+    Rewrite,
+    SetSharedBytes,
+    UseConstantMemory,
+)
 from perfassert.errors import PerfAssertError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
@@ -20,17 +28,17 @@ from perfassert.kernel.description import AccessKernel, BoundKernel, Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import BoundLaunch, Model, estimate_bound_launch
-from perfassert.predictor.rewrites.changed_accesses import coalesce
-from perfassert.predictor.rewrites.changed_costs import changed_estimate
-from perfassert.predictor.rewrites.code_change import CodeChange
+from perfassert.predictor.rewrites.bind import rewrite_kernel
+from perfassert.predictor.rewrites.cost import GraphRewrites
 from perfassert.predictor.rewrites.relaunching import resizable, same_work
 from perfassert.predictor.rewrites.rewritten_accesses import rewrite
+from perfassert.predictor.rewrites.site import Site
+from perfassert.predictor.rewrites.traffic import rewrite_traffic
 from perfassert.predictor.rewrites.whatif import with_changes
 from perfassert.predictor.simulate.time import launch_time, least_seconds, loaded_model
 
 Predict = Callable[[Kernel, Launch, Device], Prediction]
 """What predicts again; handed in, as predictions hand over to their diagnosis."""
-_FLOATING = ("fp32", "fp64", "fp16")
 
 
 @dataclass(frozen=True)
@@ -58,32 +66,42 @@ class Resimulation:
         ``enough``."""
         if match.changes is not None:
             return float(self.predict(*with_changes(self.prediction, match.changes)).time)
-        change = match.change
-        if change is None:
+        if not match.rewrites:
             return None
-        if change.threads is not None:
-            return self._time_of_relaunch(change.threads)
-        if change.balanced:
-            others = (Change(alone=True), Change(early=True))
-            return min(self._seconds_of_edit(c, enough) for c in (change, *others))
-        return self._seconds_of_edit(change, enough)
+        times = (
+            self._time_of_rewrites(way, enough) for way in (match.rewrites, *match.alternatives)
+        )
+        return min((t for t in times if t is not None), default=None)
 
-    def _seconds_of_edit(self, change: Change, enough: float) -> float:
-        edit = CodeChange(change, self.model, self.case)
-        if rewritten := self._rewrite(edit):
+    def _time_of_rewrites(self, rewrites: Sequence[Rewrite], enough: float) -> float | None:
+        """The same of rewrites, by the stages from the first one that they change."""
+        resized = [r.threads for r in rewrites if isinstance(r, ResizeBlocks)]
+        if resized:
+            return self._time_of_relaunch(resized[-1])
+        if rewritten := self._with_other_accesses(rewrites):
             return float(self.predict(rewritten, *self.prediction.origin[1:]).time)
-        bound_launch, launch = self._changed_launch(change, edit)
+        bound_launch, launch = self._changed_launch(rewrites)
+        edit = GraphRewrites(rewrites, self.site)
         model = loaded_model(bound_launch, launch, bound_launch.device, edit)
         least = least_seconds(model)
         return least if least > enough else launch_time(model).seconds
 
-    def _rewrite(self, edit: CodeChange) -> AccessKernel | None:
+    @cached_property
+    def site(self) -> Site:
+        """The launch as rewrites see it."""
+        return Site(self.model, self.case)
+
+    def _with_other_accesses(self, rewrites: Iterable[Rewrite]) -> AccessKernel | None:
         """A kernel by address expressions with other ones; None where they stay."""
         kernel, launch, _ = self.prediction.origin
-        chosen = (edit.change.coalesced, edit.change.joined, edit.change.constant)
+        kinds = (Coalesce, JoinAccesses, UseConstantMemory)
+        chosen = [
+            frozenset(i for r in rewrites if isinstance(r, kind) for i in r.instructions)
+            for kind in kinds
+        ]
         if not isinstance(kernel, AccessKernel) or not any(chosen):
             return None
-        changed = rewrite(kernel, launch, *map(edit.touched_accesses, chosen))
+        changed = rewrite(kernel, launch, *map(self.site.touched_accesses, chosen))
         return changed if changed is not kernel else None
 
     def _time_of_relaunch(self, threads: int) -> float | None:
@@ -104,74 +122,39 @@ class Resimulation:
         after = self.predict(*with_changes(self.prediction, changes))
         return float(after.time) if same_work(self.prediction, after) else None
 
-    def _changed_launch(self, change: Change, edit: CodeChange) -> tuple[BoundLaunch, Launch]:
-        """What accesses cost and move after the change."""
-        launch, described = self.prediction.origin[1], self.model.bound_launch.kernel
-        accessed = described
-        if isinstance(accessed, BoundKernel):
-            accessed = _with_changed_accesses(accessed, change, edit, launch)
-            described = _with_changed_arithmetic(accessed, change)
-        registers = edit.registers()
-        if registers != described.registers:
-            described = replace(described, registers=registers)
-        if change.shared_bytes is not None:
-            dynamic = min(launch.shared_bytes, change.shared_bytes)
-            described = replace(described, shared_bytes=change.shared_bytes - dynamic)
-            launch = replace(launch, shared_bytes=dynamic)
-        bound_launch = self._estimate(
-            described, launch, accessed is not self.model.bound_launch.kernel
-        )
-        return replace(
-            bound_launch, estimate=changed_estimate(bound_launch, change, edit.copies)
-        ), launch
+    def _changed_launch(self, rewrites: Sequence[Rewrite]) -> tuple[BoundLaunch, Launch]:
+        """What is bound, and what it moves, after the rewrites."""
+        launch, bound_launch = self.prediction.origin[1], self.model.bound_launch
+        if any(change.stage == "bind" for change in rewrites):
+            kernel = bound_launch.kernel
+            for change in rewrites:
+                kernel = rewrite_kernel(change, kernel, launch, self.site)
+                if isinstance(change, SetSharedBytes):
+                    launch = replace(launch, shared_bytes=min(launch.shared_bytes, change.size))
+            bound_launch = self._estimate(kernel, launch)
+        for change in rewrites:
+            bound_launch = rewrite_traffic(change, bound_launch, self.site)
+        return bound_launch, launch
 
-    def _estimate(self, described: Description, launch: Launch, moved: bool) -> BoundLaunch:
-        """The estimate stays where neither accesses nor the blocks that reside have changed."""
+    def _estimate(self, kernel: Description, launch: Launch) -> BoundLaunch:
+        """The estimate stays where nothing that it is made of has changed."""
         before, device = self.model.bound_launch, self.prediction.origin[2]
-        shared = described.shared_bytes + launch.shared_bytes
-        unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
-        if moved or unit_occupancy != before.occupancy or shared != before.shared_bytes:
-            return estimate_bound_launch(described, before.effective_launch, launch, device)
-        return replace(before, kernel=described)
+        shared = kernel.shared_bytes + launch.shared_bytes
+        unit_occupancy = occupancy(device, launch.threads_per_block, kernel.registers, shared)
+        if (
+            _traffic_parts(kernel) != _traffic_parts(before.kernel)
+            or unit_occupancy != before.occupancy
+            or shared != before.shared_bytes
+        ):
+            return estimate_bound_launch(kernel, before.effective_launch, launch, device)
+        return replace(before, kernel=kernel)
 
 
-def _with_changed_accesses(
-    kernel: BoundKernel, change: Change, edit: CodeChange, launch: Launch
-) -> BoundKernel:
-    """The kernel with other accesses."""
-    if change.coalesced:
-        kernel = coalesce(kernel, edit.touched_accesses(change.coalesced), launch)
-    spaces = dict.fromkeys(edit.touched_accesses(change.constant), "constant")
-    if change.unspilled:
-        spaces |= {n: "register" for n, a in enumerate(kernel.bound) if a.space == "local"}
-        kernel = replace(kernel, spill_bytes=0)
-    if change.code_bytes is not None:
-        kernel = replace(kernel, code_bytes=min(kernel.code_bytes, change.code_bytes))
-    if spaces:
-        bound = tuple(
-            replace(a, space=spaces[n]) if n in spaces else a for n, a in enumerate(kernel.bound)
-        )
-        kernel = replace(kernel, bound=bound)
-    return kernel
-
-
-def _with_changed_arithmetic(kernel: BoundKernel, change: Change) -> BoundKernel:
-    """The kernel with the flops that are left, and in the type of most of them."""
-    if not change.removed and not change.classes:
-        return kernel
-    graph = kernel.graph
-    before = after = 0.0
-    for node in graph.nodes:
-        if node.operation in _FLOATING:
-            times = graph.times(node)
-            before += times
-            after += times * (node.instruction not in change.removed)
-    narrower = "fp32" in change.classes.values()
-    return replace(
-        kernel,
-        flops=kernel.flops * after / before if before else kernel.flops,
-        arithmetic="fp32" if narrower else kernel.arithmetic,
-    )
+def _traffic_parts(kernel: Description) -> tuple[object, ...]:
+    """The parts of a kernel that decide what it moves, besides what resides."""
+    if not isinstance(kernel, BoundKernel):
+        return ()
+    return kernel.bound, kernel.spill_bytes, kernel.code_bytes
 
 
 def _resize_block(block: tuple[int, int, int], threads: int) -> tuple[int, int, int]:
