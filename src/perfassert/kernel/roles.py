@@ -57,6 +57,12 @@ class Role(Enum):
     """Between float and double."""
     BUILDS_CONSTANT = "builds_constant"
     """Makes a word out of literals by arithmetic on zeros, which is no work of the kernel."""
+    JUMPS = "jumps"
+    """Decides where its warp goes on, or which of its threads."""
+    IS_GRANTED = "is_granted"
+    """Asks or waits for something; its predicate says that it was granted."""
+    WRITES_GLOBAL = "writes_global"
+    WRITES_SHARED = "writes_shared"
     IN_LIBRARY = "in_library"
     """Lies in a routine that the compiler brought along."""
 

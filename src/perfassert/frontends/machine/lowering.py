@@ -13,6 +13,7 @@ from perfassert.frontends.machine.lower_floats import FLOAT
 from perfassert.frontends.machine.lower_integers import INTEGER
 from perfassert.frontends.machine.lower_memory import MEMORY, inputs
 from perfassert.frontends.machine.lowering_step import LoweringStep, Registers, Untranslated
+from perfassert.frontends.machine.opcodes import opcode_roles
 from perfassert.frontends.machine.registers import descriptors, read_registers, written_registers
 from perfassert.frontends.machine.sass import Instruction, Listing, parse_listing
 from perfassert.frontends.toolchain.binary import Binary
@@ -26,16 +27,12 @@ from perfassert.kernel.machine import (
     Space,
     UnsetConstant,
 )
+from perfassert.kernel.roles import Role
 
 SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
 _WINDOW_RESERVED = 1024  # bytes before a block's own shared memory, sm_90 and later
 _DEEP_STACK = 1 << 14  # bytes of stack where recursion leaves the size open
 _MAX_STACK = 1 << 19  # bytes of local memory of a thread, says CUDA
-_GRANTED = ("SYNCS", "USETMAXREG", "UTCATOMSWS")
-"""Waits and requests, whose predicate says that they were granted."""
-_JUMPS = frozenset("BRA BRX BRXU JMP JMX JMXU CALL RET BSSY BSYNC WARPSYNC BREAK BAR".split())
-_GLOBAL_WRITES = frozenset("STG ST RED REDG ATOMG ATOM UTMASTG UTMAREDG SUST UBLKRED".split())
-_SHARED_WRITES = frozenset("STS STSM ATOMS LDGSTS UBLKCP UTMALDG SYNCS ARRIVES LDS ATOM ST".split())
 _TABLE: Mapping[str, Callable[[LoweringStep], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
 
 
@@ -61,7 +58,9 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     """The binary's listing as machine operations."""
     addresses = code_addresses(listing)
     registers = Registers()
-    instructions = tuple(_translate(i, addresses, listing, registers) for i in listing.instructions)
+    instructions = tuple(
+        _translate(i, addresses, listing, registers, binary.arch) for i in listing.instructions
+    )
     number = int("".join(filter(str.isdigit, binary.arch)) or 0)
     block, grid, stack = (0x360, 0x370, 0x37C) if number >= 100 else (0, 12, 0x28)
     base = binary.parameter_base
@@ -109,6 +108,7 @@ def _translate(
     addresses: list[int],
     listing: Listing,
     registers: Registers,
+    arch: str,
 ) -> MachineInstruction:
     step = LoweringStep(instruction, registers, listing, addresses)
     guard, holds = -1, 1
@@ -124,7 +124,7 @@ def _translate(
             step.emit(Kind.UNKNOWN, missing, ())
         reads = descriptors(instruction)
     except Untranslated:
-        step.operations = _unknown_operations(instruction, step)
+        step.operations = _unknown_operations(instruction, step, arch)
         reads = read_registers(instruction)
     return MachineInstruction(
         instruction.address,
@@ -138,17 +138,18 @@ def _translate(
     )
 
 
-def _unknown_operations(instruction: Instruction, step: LoweringStep) -> list[Micro]:
-    """What stands for an instruction without a translation."""
+def _unknown_operations(instruction: Instruction, step: LoweringStep, arch: str) -> list[Micro]:
+    """What stands for an instruction without a translation: what it may have changed."""
     targets = tuple(map(step.registers.number_of, written_registers(instruction)))
-    if instruction.base in _GRANTED:
+    roles = opcode_roles(instruction.opcode, arch)
+    if Role.IS_GRANTED in roles:
         expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
         rest = tuple(t for t in targets if t not in step.predicates)
         return [*expected, Micro(Kind.UNKNOWN, rest)] if rest else expected
-    if instruction.base in _JUMPS:
+    if Role.JUMPS in roles:
         return [Micro(Kind.LOST)]
-    if instruction.base in _GLOBAL_WRITES:
+    if Role.WRITES_GLOBAL in roles:
         return [Micro(Kind.UNKNOWN, targets, memory=MemoryOperand(Space.GLOBAL, 0))]
-    if instruction.base in _SHARED_WRITES:
+    if Role.WRITES_SHARED in roles:
         return [Micro(Kind.UNKNOWN, targets, memory=MemoryOperand(Space.SHARED, 0))]
     return [Micro(Kind.UNKNOWN, targets)]
