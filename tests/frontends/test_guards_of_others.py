@@ -4,12 +4,13 @@ import math
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from described import KERNELS, missing, moved, program_of, variables
 
 import perfassert as pa
 from perfassert.frontends.binding.binder import Arguments, Binder
-from perfassert.frontends.graph.block_kinds import Standing, standing
+from perfassert.frontends.graph.block_kinds import Longest, Standing, partition, standing
 from perfassert.frontends.graph.launch_graph import standing_block
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
@@ -17,7 +18,36 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 class Walk(NamedTuple):
     instructions: int
+    longest: int
+    items: int
     digest: int
+
+
+class Works:
+    """Blocks whose work is a function of their place, and constant between its ``cuts`` in x."""
+
+    axes = frozenset(range(3))
+
+    def __init__(self, work, cuts=()):
+        self.work, self.cuts = work, cuts
+
+    def cost(self, box):
+        return math.prod(high - low for low, high in box)
+
+    def undecided(self, box, among):
+        (low, high), *others = box
+        alone = all(b - a == 1 for a, b in others)
+        return [0] if not self.cuts or not alone or any(low < c < high for c in self.cuts) else []
+
+    def decide(self, places):
+        work = np.array([self.work(tuple(p)) for p in places.tolist()], np.int64)
+        return work, work, 0 * work
+
+    def standing(self, grid):
+        def walk(place):
+            return Walk(self.work(place), self.work(place), 1, self.work(place))
+
+        return standing(walk, grid, partition(tuple((0, n) for n in grid), self))
 
 
 @pytest.fixture(autouse=True)
@@ -182,35 +212,32 @@ class TestGridsCutUnevenly:
         program = program_of("strides.cu", "guard_on_place", "sm_80")
         launch = pa.Launch(8, 64, {"n": 3, "m": 300})
         binder = Binder(program, launch, Arguments(program, launch, "guard_on_place"), {}, {}, 32)
-        assert standing_block(program, binder, 32, (5, 1, 1)) == Standing((2, 0, 0))
+        assert standing_block(program, binder, 32, (5, 1, 1)) == Standing((2, 0, 0), idle=3 * 12)
 
 
 class TestStanding:
     """The block that stands for the others, of grids whose kinds are known."""
 
-    @staticmethod
-    def walk(work):
-        return lambda places: [Walk(work(place), work(place)) for place in places]
-
     @pytest.mark.parametrize("grid", [(40, 1, 1), (10_000, 1, 1), (100, 100, 1)])
     def test_work_is_conserved(self, grid):
         cut = grid[0] // 2
-        found = standing(self.walk(lambda p: 100 if p[0] < cut else 10), grid)
+        found = Works(lambda p: 100 if p[0] < cut else 10).standing(grid)
         blocks = math.prod(grid)
         assert found.block[0] < cut
+        assert found.amount == pytest.approx(blocks * 0.55)
         assert found.working == pytest.approx(blocks * 0.55, rel=0.03)
 
     @pytest.mark.parametrize(("blocks", "little"), [(11, 68), (50, 10)])
     def test_a_block_with_little_to_do_stands_for_no_others(self, blocks, little):
         """Even where most of the work is done by such blocks, as they are many."""
-        found = standing(self.walk(lambda p: little if p[0] else 400), (blocks, 1, 1))
+        found = Works(lambda p: little if p[0] else 400).standing((blocks, 1, 1))
         total = (blocks - 1) * little + 400
         assert found.block == (0, 0, 0)
         assert found.amount == pytest.approx(total / 400)
 
     def test_the_middle_does_all_the_work_of_a_part_of_the_blocks(self):
-        found = standing(self.walk(lambda p: 400 if p[0] < 8 else 20), (12, 1, 1))
-        assert found == Standing((6, 0, 0), pytest.approx((8 * 400 + 4 * 20) / 400))
+        found = Works(lambda p: 400 if p[0] < 8 else 20).standing((12, 1, 1))
+        assert found == Standing((6, 0, 0), pytest.approx((8 * 400 + 4 * 20) / 400), 9)
 
     @pytest.mark.parametrize("heavy", [1, 32, 300])
     @pytest.mark.parametrize("last", [False, True])
@@ -220,14 +247,27 @@ class TestStanding:
         def work(place):
             return 1_000_000 if (blocks - 1 - place[0] if last else place[0]) < heavy else 5
 
-        found = standing(self.walk(work), (blocks, 1, 1))
+        found = Works(work, [heavy, blocks - heavy]).standing((blocks, 1, 1))
         assert work(found.block) == 1_000_000
-        assert found.amount == pytest.approx(heavy + (blocks - heavy) * 5 / 1e6, rel=0.01)
+        assert found.amount == pytest.approx(heavy + (blocks - heavy) * 5 / 1e6)
 
     def test_few_blocks_at_an_end_that_do_little(self):
-        found = standing(self.walk(lambda p: 200 if p[0] < 32 else 100), (65536, 1, 1))
-        assert found == Standing((32768, 0, 0))
+        found = Works(lambda p: 200 if p[0] < 32 else 100, [32]).standing((65536, 1, 1))
+        assert found == Standing((32768, 0, 0), 65568, None, Longest((16, 0, 0), 32))
+
+    @pytest.mark.parametrize("blocks", [10**5, 10**9, 10**14])
+    def test_a_single_block_is_found_in_any_grid(self, blocks):
+        one = blocks * 3 // 7
+        works = Works(lambda p: 10**6 if p[0] == one else 100, [one, one + 1])
+        assert works.standing((blocks, 1, 1)).longest == Longest((one, 0, 0), 1)
+
+    def test_what_is_too_much_is_counted_in_a_sample(self):
+        """Nothing is known between the blocks that are looked at."""
+        found = partition(((0, 10**8), (0, 1), (0, 1)), Works(lambda p: p[0] % 4 == 3))
+        assert 0 < found.looked_at < found.sampled == 10**8
+        assert found.counts.sum() == pytest.approx(10**8)
+        assert found.counts.tolist() == pytest.approx([75e6, 25e6], rel=0.1)
 
     def test_the_middle_stands_for_those_like_it(self):
-        found = standing(self.walk(lambda p: 10 if p[0] in (0, 99) else 100), (100, 100, 1))
-        assert found == Standing((50, 50, 0))
+        found = Works(lambda p: 10 if p[0] in (0, 99) else 100).standing((100, 100, 1))
+        assert found == Standing((50, 50, 0), pytest.approx(9800 + 20))

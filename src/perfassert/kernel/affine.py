@@ -214,12 +214,15 @@ _ANYTHING = (-(2**40), 2**40)
 def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, int]:
     """Bounds of a function's value from those of its arguments."""
     if function in ("<", "==", "and", "or", "not", "negative"):
-        return (0, 1)
+        decided = _decide(function, bounds)
+        return (0, 1) if decided is None else (int(decided), int(decided))
     if function == "min":
         return (min(b[0] for b in bounds), min(b[1] for b in bounds))
     if function == "max":
         return (max(b[0] for b in bounds), max(b[1] for b in bounds))
     if function == "select":
+        if (chosen := _truth(bounds[0])) is not None:
+            return bounds[1] if chosen else bounds[2]
         return (min(bounds[1][0], bounds[2][0]), max(bounds[1][1], bounds[2][1]))
     corners: list[int] = []
     if function == "*":
@@ -232,6 +235,32 @@ def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, in
     elif function == "<<" and bounds[1][0] >= 0 and bounds[1][1] < 40:
         corners = [a << b for a in bounds[0] for b in bounds[1]]
     return (min(corners), max(corners)) if corners else _ANYTHING
+
+
+def _truth(bounds: tuple[int, int]) -> bool | None:
+    """Whether a value with these bounds is not 0; None where it may be both."""
+    low, high = bounds
+    return True if low > 0 or high < 0 else False if low == high else None
+
+
+def _decide(function: str, bounds: list[tuple[int, int]]) -> bool | None:
+    """A comparison or a junction of values with these bounds; None where it may be both."""
+    low, high = bounds[0]
+    if function == "negative":
+        return True if high < 0 else False if low >= 0 else None
+    if function == "<":
+        return True if high < bounds[1][0] else False if low >= bounds[1][1] else None
+    if function == "==":
+        if high < bounds[1][0] or low > bounds[1][1]:
+            return False
+        return True if low == high == bounds[1][0] == bounds[1][1] else None
+    known = [_truth(b) for b in bounds]
+    if function == "not":
+        return None if known[0] is None else not known[0]
+    absorbing = function == "or"
+    if absorbing in known:
+        return absorbing
+    return None if None in known else not absorbing
 
 
 def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[Name, IntArray]) -> IntArray:

@@ -370,11 +370,21 @@ _PIPELINES = {"global": "global", "shared": "shared", "local": "shared"}
 """What memory pipelines of the paper stand for; OpenCL calls shared memory local."""
 
 
+@dataclass(frozen=True, slots=True)
+class LongestBlocks:
+    """Blocks with the longest warps of a launch: the ``graph`` of one, and how many there are."""
+
+    graph: InstructionGraph
+    count: int
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class BoundKernel(Description):
     """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
     have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
-    that the launch's work amounts to, where blocks differ (None: those with an unmasked thread);
+    that the launch's work amounts to, where blocks differ (None: those with an unmasked thread),
+    ``amount`` the same by its instructions, and not rounded; ``idle``: instructions of the others;
+    ``longest``: blocks that take longer;
     ``standing``: the block of the grid that the graph is of; ``executed``: what a sample of blocks
     found, where data decides what they do, and ``rare``: sides of jumps that are taken never to be
     executed; ``arithmetic``: the operation class of most flops, where it is not that of the
@@ -385,6 +395,9 @@ class BoundKernel(Description):
     program: Program
     code_bytes: int
     working: int | None = None
+    amount: float | None = None
+    idle: float = 0.0
+    longest: LongestBlocks | None = None
     standing: tuple[int, ...] = (0, 0, 0)
     executed: Executed | None = None
     rare: frozenset[tuple[int, bool]] = frozenset()

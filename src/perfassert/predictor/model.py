@@ -112,7 +112,8 @@ class Model:
     ``by_hand``: the graph is the user's own, without issue limit; ``length``: instructions of a
     block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
     have one; times in seconds; ``build``: the unit of a graph with other trips; ``longer``: that
-    with loops that run several times as often, where data makes blocks differ.
+    with loops that run several times as often, where data makes blocks differ; ``longest``: that of
+    blocks that take longer than those of ``unit``.
     """
 
     bound_launch: BoundLaunch
@@ -132,6 +133,7 @@ class Model:
     masked_cycles: float
     build: Callable[[InstructionGraph], Unit] = field(compare=False)
     longer: Unit | None = None
+    longest: Unit | None = None
 
     @property
     def launch_nodes(self) -> frozenset[int]:
@@ -190,7 +192,9 @@ def make_model(
         latencies[BLOCK_LAUNCH] = Latency(_round_to_grain(0), _round_to_grain(launching))
     blocks = -(-bound_launch.working // device.compute_units)
 
-    def build_unit(graph: InstructionGraph) -> Unit:
+    def build_unit(
+        graph: InstructionGraph, latencies: Mapping[str, LatencyRule], blocks: int
+    ) -> Unit:
         return make_unit(
             graph,
             warps,
@@ -204,14 +208,14 @@ def make_model(
             queues={QUEUE: device.memory_queue_depth},
         )
 
-    unit = build_unit(graph)
+    unit = build_unit(graph, latencies, blocks)
     limits = bounds(unit, memory.growth(1.0).keys())
     growth: Mapping[int, float] = {}
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
         growth = memory.growth(dram / max(dram, limits.lower))
 
     def build(graph: InstructionGraph) -> Unit:
-        return _with_longer_latencies(build_unit(graph), growth)
+        return _with_longer_latencies(build_unit(graph, latencies, blocks), growth)
 
     unit = _with_longer_latencies(unit, growth)
     longer = build(_longer(graph)) if uneven_work(kernel) is not None else None
@@ -220,8 +224,25 @@ def make_model(
         bound_launch, launch, device, graph, unit, limits, by_hand, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
         _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), build,
-        longer,
+        longer, _longest_unit(kernel, launch, estimate, device, build_unit),
     )  # fmt: skip
+
+
+def _longest_unit(
+    kernel: Description,
+    launch: Launch,
+    estimate: VolumeEstimate,
+    device: Device,
+    build: Callable[[InstructionGraph, Mapping[str, LatencyRule], int], Unit],
+) -> Unit | None:
+    """The blocks that take longest, with units and bandwidths of their own."""
+    if not isinstance(kernel, BoundKernel) or kernel.longest is None:
+        return None
+    graph, count = kernel.longest.graph, kernel.longest.count
+    active = min(device.compute_units, count)
+    memory = MemorySystem(kernel, estimate, device, active, launch)
+    graph = _asleep(memory.apply(graph.bound(dict(launch.scalar_args())), {}), device)
+    return build(graph, {}, -(-count // device.compute_units))
 
 
 def uneven_work(kernel: Description) -> SampleWork | None:

@@ -149,10 +149,17 @@ def _shifted_left(
     if upper and number and high is w.s.zero and number < 32 and w.bounds(low)[0] < 0:
         return w.word(w.logical_right(low, w.s.number(32 - number)))
     if upper:
-        return w.word(w.high(w.s.shift_left(w.pair(low, high), amount)))
+        moved = w.s.shift_left(w.pair(low, high), amount)
+        if number is not None and number >= _MOSTLY_RIGHT:
+            return w.word(w.s.div(moved, w.s.number(WORD)))
+        return w.word(w.high(moved))
     if number is not None and number >= 32:
         return w.s.zero
     return w.word(w.s.shift_left(low, amount))
+
+
+_MOSTLY_RIGHT = 16
+"""Bits by which no index is multiplied: the high word of more is a shift to the right."""
 
 
 def _shifted_right(w: Words, value: Expression, amount: Expression, signed: bool) -> Expression:

@@ -48,7 +48,12 @@ from perfassert.frontends.toolchain.signature import Declared
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.content import content_digest, listing_without_folders
-from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
+from perfassert.kernel.description import (
+    BoundKernel,
+    CompiledKernel,
+    Kernel,
+    LongestBlocks,
+)
 from perfassert.kernel.executed import Executed, SampleWork
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph, Node
@@ -553,6 +558,12 @@ def _bind(
     effective_launch, bound = normalise_strides(binder, bound)
     stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
     graph = launch_graph(program, binder, touches, warp_size, stands.block)
+    longest = None
+    if stands.longest is not None and executed is None:
+        noted = dict(binder.assumptions)
+        blocks = launch_graph(program, binder, touches, warp_size, stands.longest.block)
+        longest = LongestBlocks(blocks, stands.longest.count)
+        binder.assumptions = noted
     flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
     unmasked = prod(launch.working_grid(effective_launch))
     if stands.amount is not None:  # the mean of all threads
@@ -590,6 +601,9 @@ def _bind(
         program=program,
         code_bytes=program.code_bytes,
         working=stands.working,
+        amount=stands.amount,
+        idle=stands.idle,
+        longest=longest,
         standing=stands.block,
         executed=executed,
         rare=rare,

@@ -1,150 +1,301 @@
-"""Which blocks of a grid do alike: one that most of the work is like stands for the others.
+"""Which blocks of a grid do alike, and the one that stands for the others.
 
-Where a guard cuts the grid (``if (blockIdx.x >= gridDim.x / 2)``, ``if (id < n) … else …``) a
-block from the middle may have nothing to do. Blocks spread over the grid are walked through, and
-those at its ends, which may be few and do most of the work (``if (blockIdx.x < 32)``); of the kinds
-that do about as much as a block does on average, or more, the one that does most of the work is
-simulated, and as many blocks of it as the work amounts to.
+Blocks decide alike where every condition and trip count has the same value for each of their
+threads. The grid is cut into boxes: where intervals decide all conditions, all blocks of a box are
+of one kind and are counted by its extents; what is left is looked at block by block, and what is
+too much for that in a sample of blocks. So a kind has its exact number of blocks, at a cost that
+grows with the conditions' boundaries and not with the grid.
+
+Of the kinds that do about as much as a block does on average, or more, the one that does most of
+the work is simulated, and as many blocks of it as the work amounts to.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from math import ceil, prod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.kernel.executed import spread_blocks
+
+IntArray = npt.NDArray[np.int64]
 Place = tuple[int, ...]
-_EVERY = 64
-"""Grids of at most so many blocks are walked through whole, of others so many."""
+Box = tuple[tuple[int, int], ...]
+"""Blocks from one coordinate to another, that one left out, in x, y and z."""
+_FEW = 64
+"""Blocks that are looked at one by one at once."""
+_LEAF = 1 << 16
+"""Values by which a box is looked at block by block."""
+_BUDGET = 1 << 22
+"""Values that are computed in all."""
+_BOXES = 2048
+"""Boxes that are cut at most."""
+_SAMPLE = 4096
+"""Blocks of what is left that are looked at."""
+_MOST_WALKED = 256
+"""Kinds that are walked through: further ones count as those that decide nearly alike."""
 _ITEMS = 100_000
-"""Instructions that are looked at for this, at most; a few blocks are looked at in any case."""
+"""Items of graphs that are made for this, at most; a few blocks are walked through in any case."""
 _FEWEST = 8
 _ALIKE = 0.75
 """Share of the work that is done by blocks like the middle one, from which on it stands for all."""
 _NEAR = 0.8
 """Share of the mean work of a block: no number of blocks that do less does all of the work."""
-_MATTERS = 0.05
-"""Share of the work from which on blocks at an end of the grid count beside the others."""
-_RARE = 0.125
-"""Share of the blocks spread over the grid up to which those at its ends count apart."""
-_SPREAD = (0.7548776662466927, 0.5698402909980532, 0.4301597090019468)
-"""Steps of the sequence that fills a square evenly (powers of the inverse plastic number)."""
+
+
+class Deciding(Protocol):
+    """What blocks decide; ``axes``: those of the grid that this depends on."""
+
+    @property
+    def axes(self) -> frozenset[int]: ...
+
+    def cost(self, box: Box) -> int:
+        """Values that are computed to look at each block of a box."""
+
+    def undecided(self, box: Box, among: Sequence[int] | None) -> Sequence[int]:
+        """Numbers of the decisions, ``among`` these, that may differ between blocks of a box."""
+
+    def decide(self, places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """For blocks [n, 3] a number [n] that is the same where they decide alike, one that is the
+        same where their conditions hold alike, and the sum of their trip counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Groups of blocks that decide alike.
+
+    ``places``: a block of each; ``counts``: how many there are; ``trips``: sums of their trip
+    counts, ascending among those with the same ``conditions``; ``looked_at``: blocks of those in
+    the sample, of ``sampled`` that it is of; 0: every block was counted.
+    """
+
+    places: Sequence[Place]
+    counts: npt.NDArray[np.float64]
+    conditions: IntArray
+    trips: IntArray
+    looked_at: int = 0
+    sampled: int = 0
+
+
+def partition(box: Box, deciding: Deciding) -> Partition:
+    """The blocks of a box by what they decide."""
+    axes = deciding.axes
+    whole = tuple(
+        (low, high) if a in axes else ((low + high) // 2, (low + high) // 2 + 1)
+        for a, (low, high) in enumerate(box)
+    )
+    repeated = _size(box) // max(1, _size(whole))
+    few = _size(whole) <= _FEW
+    undecided = () if few else deciding.undecided(whole, None)
+    boxes = [(-_size(whole), whole, undecided)]
+    alike: list[Box] = []
+    single: list[Box] = []
+    if few or not undecided:
+        (single if few else alike).append(whole)
+        boxes = []
+    values, cut = 0, 0
+    while boxes and cut < _BOXES:
+        _, box, among = boxes[0]
+        cost = deciding.cost(box)
+        if cost <= _LEAF:
+            values += cost
+            if values > _BUDGET:
+                break
+            single.append(heappop(boxes)[1])
+            continue
+        heappop(boxes)
+        for half in _halves(box):
+            cut += 1
+            left = deciding.undecided(half, among)
+            if left:
+                heappush(boxes, (-_size(half), half, left))
+            else:
+                alike.append(half)
+    heapify(boxes)
+    remaining = [box for _, box, _ in boxes]
+    sample, weights = _sampled(remaining)
+    places = [
+        np.array([[(low + high) // 2 for low, high in box] for box in alike], np.int64).reshape(
+            -1, 3
+        ),
+        *map(_all_places, single),
+        sample,
+    ]
+    counts = [
+        np.array([_size(box) for box in alike], float),
+        np.ones(sum(map(_size, single))),
+        weights,
+    ]
+    return _grouped(
+        deciding, np.concatenate(places), np.concatenate(counts) * repeated,
+        len(sample), sum(map(_size, remaining)) * repeated,
+    )  # fmt: skip
+
+
+def _grouped(
+    deciding: Deciding, places: IntArray, counts: npt.NDArray[np.float64], looked_at: int, of: int
+) -> Partition:
+    keys, conditions, trips = deciding.decide(places)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    sums = np.bincount(group, counts, len(first)).astype(np.float64)
+    # Of a kind the block in the middle, away from borders.
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(first) + 1))
+    middle = order[(starts[:-1] + starts[1:]) // 2]
+    sorted_ = np.lexsort((first, trips[middle], conditions[middle]))
+    at = middle[sorted_]
+    return Partition(
+        [tuple(p) for p in places[at].tolist()], sums[sorted_], conditions[at], trips[at],
+        looked_at, of,
+    )  # fmt: skip
+
+
+def idle_boxes(grid: Sequence[int], working: Sequence[int]) -> Iterator[Box]:
+    """What ``grid`` has besides the first ``working`` blocks in each direction.
+
+    >>> list(idle_boxes((5, 4, 1), (3, 4, 1)))
+    [((3, 5), (0, 4), (0, 1))]
+    """
+    for axis, (all_, some) in enumerate(zip(grid, working, strict=True)):
+        if some < all_:
+            before = [(0, n) for n in working[:axis]]
+            yield (*before, (some, all_), *((0, n) for n in grid[axis + 1 :]))
+
+
+def _size(box: Box) -> int:
+    return prod(high - low for low, high in box)
+
+
+def _halves(box: Box) -> Iterator[Box]:
+    axis = max(range(len(box)), key=lambda a: box[a][1] - box[a][0])
+    low, high = box[axis]
+    middle = (low + high) // 2
+    for part in ((low, middle), (middle, high)):
+        yield (*box[:axis], part, *box[axis + 1 :])
+
+
+def _all_places(box: Box) -> IntArray:
+    sides = np.meshgrid(*(np.arange(low, high) for low, high in box), indexing="ij")
+    return np.stack([side.reshape(-1) for side in sides], axis=1).astype(np.int64)
+
+
+def _sampled(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Blocks spread over boxes, and how many each of them stands for."""
+    places: list[list[int]] = []
+    weights: list[float] = []
+    total = sum(map(_size, boxes))
+    for box in boxes:
+        size = _size(box)
+        chosen = spread_blocks(size, max(1, _SAMPLE * size // total))
+        sides = [high - low for low, high in box]
+        for number in chosen:
+            x, rest = number % sides[0], number // sides[0]
+            places.append(
+                [box[0][0] + x, box[1][0] + rest % sides[1], box[2][0] + rest // sides[1]]
+            )
+        weights += [size / len(chosen)] * len(chosen)
+    return np.array(places, np.int64).reshape(-1, 3), np.array(weights, float)
 
 
 class Walked(Protocol):
-    """What a block executes: ``instructions`` of all its warps; ``digest`` tells kinds apart."""
+    """What a block executes: ``instructions`` of all its warps, and of its ``longest`` one, as
+    ``items`` of a graph; ``digest`` tells kinds apart."""
 
     @property
     def instructions(self) -> int: ...
+
+    @property
+    def longest(self) -> int: ...
+
+    @property
+    def items(self) -> int: ...
 
     @property
     def digest(self) -> int: ...
 
 
 class Walk(Protocol):
-    def __call__(self, places: Sequence[Place]) -> Sequence[Walked]: ...
+    def __call__(self, place: Place) -> Walked: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Longest:
+    """The kind of block with the longest warp: one of them, and how many there are."""
+
+    block: Place
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The block that stands for the others; ``amount``: how many like it do as much as the grid
-    does, None where every block that has work is one."""
+    """The block that stands for the others; ``amount``: how many like it execute as many
+    instructions as the grid does, None where all are; ``working``: in whole blocks, where they are
+    much fewer than those that have work; ``longest``: where others take longer; ``idle``: what
+    blocks without work execute before they end; ``walked``: groups that were, where not all."""
 
     block: Place
     amount: float | None = None
+    working: int | None = None
+    longest: Longest | None = None
+    idle: float = 0.0
+    walked: int = 0
 
-    @property
-    def working(self) -> int | None:
-        """The amount in whole blocks."""
-        return None if self.amount is None else max(1, ceil(self.amount - 1e-9))
 
-
-def standing(walk: Walk, grid: Sequence[int]) -> Standing:
+def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
     """Of the blocks of ``grid``, which all have threads that no mask cuts off."""
-    middle = tuple(n // 2 for n in grid)
-    (own,) = walk([middle])
-    count = max(_FEWEST, min(_EVERY, _ITEMS // max(own.instructions, 1)))
-    probes = _probes(walk, grid, count)
-    places, walked = [p.place for p in probes], [p.walked for p in probes]
-    work = [p.walked.instructions * p.weight for p in probes]
-    total = sum(work)
-    mean = total / sum(p.weight for p in probes)
-    alike = sum(n for w, n in zip(walked, work, strict=True) if w.digest == own.digest)
-    chosen, block = own, middle
+    middle, blocks = tuple(n // 2 for n in grid), prod(grid)
+    own = walk(middle)
+    most = max(_FEWEST, min(_MOST_WALKED, _ITEMS // max(own.items, 1)))
+    kinds: dict[int, tuple[Walked, Place, float]] = {}
+    chosen_ones = list(chosen_groups(groups, most))
+    for place, count in chosen_ones:
+        walked = walk(place)
+        before = kinds.get(walked.digest, (walked, place, 0.0))
+        kinds[walked.digest] = *before[:2], before[2] + count
+    total = sum(walked.instructions * count for walked, _, count in kinds.values())
+    mean = total / sum(count for _, _, count in kinds.values())
+    alike = own.instructions * kinds[own.digest][2] if own.digest in kinds else 0.0
+    block, chosen = middle, own
     if alike < _ALIKE * total or own.instructions < _NEAR * mean:
-        shares: dict[int, float] = {}
-        for w, n in zip(walked, work, strict=True):
-            if w.instructions >= _NEAR * mean:
-                shares[w.digest] = shares.get(w.digest, 0) + n
-        heaviest = max(shares, key=lambda d: shares[d])
-        # of this kind the one in the middle, away from borders
-        alike_ones = [i for i, w in enumerate(walked) if w.digest == heaviest]
-        number = alike_ones[len(alike_ones) // 2]
-        chosen, block = walked[number], places[number]
-    elif mean >= _NEAR * own.instructions:
-        return Standing(middle)
-    return Standing(block, prod(grid) * min(mean / max(chosen.instructions, 1), 1.0))
-
-
-class _Probe(NamedTuple):
-    """A block that was walked through, and how many of the probes it counts as."""
-
-    place: Place
-    walked: Walked
-    weight: float
-
-
-def _probes(walk: Walk, grid: Sequence[int], count: int) -> list[_Probe]:
-    """Blocks spread over the grid, and of its ends; those of all kinds weigh as they are many."""
-    places = list(_probe_blocks(grid, count))
-    walked = walk(places)
-    ends = list(_heavy_ends(walk, grid, walked))
-    kinds = {end.walked.digest for end in ends}
-    others = [(p, w) for p, w in zip(places, walked, strict=True) if w.digest not in kinds]
-    left = len(places) - sum(end.weight for end in ends)
-    each = left / len(others) if ends and others else 1
-    return [*(_Probe(p, w, each) for p, w in others), *ends]
-
-
-def _heavy_ends(walk: Walk, grid: Sequence[int], walked: Sequence[Walked]) -> Iterator[_Probe]:
-    """Blocks at either end of the launch order, of a kind that hardly any of ``walked`` is, where
-    all of that kind lie there and do a relevant share of the work."""
-    total = prod(grid)
-    if total <= len(walked):
-        return
-    seen = Counter(w.digest for w in walked)
-    mean = sum(w.instructions for w in walked) / len(walked)
-    for order in (range(total), range(total - 1, -1, -1)):
-        first = _place(order[0], grid)
-        (end,) = walk([first])
-        if seen[end.digest] > _RARE * len(walked):
-            continue
-        seen[end.digest] = len(walked)
-        low, high = 1, total  # blocks from this end that are alike, and that are not
-        while high - low > 1:
-            middle = (low + high) // 2
-            (there,) = walk([_place(order[middle - 1], grid)])
-            low, high = (middle, high) if there.digest == end.digest else (low, middle)
-        if end.instructions * low <= _MATTERS * mean * total:
-            continue
-        inside = walk([_place(order[low * i // _FEWEST], grid) for i in range(_FEWEST)])
-        if all(there.digest == end.digest for there in inside):
-            yield _Probe(first, end, low / total * len(walked))
-
-
-def _place(number: int, grid: Sequence[int]) -> Place:
-    """The block of that number in launch order."""
-    return number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
-
-
-def _probe_blocks(grid: Sequence[int], count: int) -> Iterable[Place]:
-    if prod(grid) <= count:
-        return product(*map(range, grid))
-    spread = (
-        tuple(int((i + 0.5) * step % 1 * n) for step, n in zip(_SPREAD, grid, strict=True))
-        for i in range(count)
+        near = (k for k in kinds.values() if k[0].instructions >= _NEAR * mean)
+        chosen, block, _ = max(near, key=lambda k: k[0].instructions * k[2])
+    amount = blocks * mean / max(chosen.instructions, 1)
+    working = max(1, ceil(min(amount, blocks) - 1e-9))
+    longest, place, count = max(kinds.values(), key=lambda k: k[0].longest)
+    return Standing(
+        block,
+        None if amount == blocks else amount,
+        None if chosen is own and amount >= _NEAR * blocks else working,
+        Longest(place, ceil(count - 1e-9)) if longest.longest > chosen.longest else None,
+        walked=len(chosen_ones) if len(chosen_ones) < len(groups.places) else 0,
     )
-    return sorted(set(spread))
+
+
+def chosen_groups(groups: Partition, most: int) -> Iterator[tuple[Place, float]]:
+    """At most about so many groups, each with the blocks of those whose conditions hold alike and
+    whose trip counts are near: of them the one next to their mean, as work is linear in trips."""
+    total = len(groups.places)
+    starts = np.flatnonzero(np.diff(groups.conditions, prepend=groups.conditions[:1] - 1))
+    if len(starts) > most:  # too many for each to be one of its own
+        starts = starts[:1]
+    for start, stop in pairwise([*starts.tolist(), total]):
+        many = max(1, -(-most * (stop - start) // total))
+        if stop - start > many > 1:  # the largest alone, which may take longest
+            yield groups.places[stop - 1], float(groups.counts[stop - 1])
+            stop, many = stop - 1, many - 1
+        ends = np.cumsum(groups.counts[start:stop])
+        strata = ((ends - groups.counts[start:stop] / 2) * many // ends[-1]).astype(int)
+        if stop - start <= many:
+            strata = np.arange(stop - start)
+        for stratum in np.unique(strata):
+            own = start + np.flatnonzero(strata == stratum)
+            mean = np.average(groups.trips[own], weights=groups.counts[own])
+            at = own[np.abs(groups.trips[own] - mean).argmin()]
+            yield groups.places[at], float(groups.counts[own].sum())

@@ -13,13 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from perfassert.frontends.binding.binder import Binder
-from perfassert.frontends.graph.block_kinds import Standing, standing
+from perfassert.frontends.graph.block_kinds import (
+    Box,
+    Standing,
+    chosen_groups,
+    idle_boxes,
+    partition,
+    standing,
+)
 from perfassert.frontends.graph.channels import assign_channels
 from perfassert.frontends.graph.executed_counts import Counts
 from perfassert.frontends.graph.items import GraphItem
@@ -31,7 +40,7 @@ from perfassert.frontends.graph.iterations import (
 )
 from perfassert.frontends.graph.numbering import Numbering
 from perfassert.frontends.machine.opcodes import longest_sleep
-from perfassert.kernel.affine import IntArray
+from perfassert.kernel.affine import Affine, IntArray, interval
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.expression_pool import Atom, Expression
 from perfassert.kernel.graph import (
@@ -54,6 +63,8 @@ _REMEMBERED = 1 << 16
 """States of conditions whose lanes are kept."""
 _NOTICED = 0.02
 """Of a loop's instructions: by less, no group of its iterations is simulated apart."""
+_IDLE_KINDS = 8
+"""Kinds of blocks without work that are walked through."""
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -74,6 +85,8 @@ def launch_graph(
 @dataclass(frozen=True, slots=True)
 class _Walked:
     instructions: int
+    longest: int
+    items: int
     digest: int
 
 
@@ -83,34 +96,53 @@ def standing_block(
     """Which block of ``grid`` stands for all, and for how many."""
     middle = tuple(n // 2 for n in grid)
     walk = _Walk(program, binder, warp_size)
-    if not walk.differs():
+    if not walk.decisions.axes:
         return Standing(middle)
     noted = dict(binder.assumptions)
-    known: dict[object, _Walked] = {}
+    known: dict[int, _Walked] = {}
 
-    def walk_blocks(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
-        decisions = walk.decisions(places)
-        for decided, place in zip(decisions, places, strict=True):
-            if decided not in known:
-                items = walk.block_at(place)
-                known[decided] = _Walked(
-                    round(_instructions_of(items, walk.warps)), hash(_kind(items))
-                )
-        return [known[decided] for decided in decisions]
+    def walk_block(place: tuple[int, ...]) -> _Walked:
+        key = int(walk.decisions.decide(np.array([place], np.int64))[0][0])
+        if key not in known:
+            items = walk.block_at(place)
+            each = _instructions_by_warp(items, walk.warps)
+            known[key] = _Walked(
+                round(each.sum()), round(each.max()), walk.count, hash(_kind(items))
+            )
+        return known[key]
 
-    result = standing(walk_blocks, grid)
+    groups = partition(tuple((0, n) for n in grid), walk.decisions)
+    result = standing(walk_block, grid, groups)
+    idle = 0.0
+    for box in idle_boxes(binder.launch.grid, grid):
+        of = partition(box, walk.decisions)
+        idle += sum(walk_block(p).instructions * n for p, n in chosen_groups(of, _IDLE_KINDS))
     binder.assumptions = noted  # what was said of blocks that are not simulated
-    return result
+    if groups.looked_at:
+        binder.assume(
+            f"blocks decide differently: how many do what is counted in {groups.looked_at} of "
+            f"{groups.sampled} blocks"
+        )
+    if result.walked:
+        binder.assume(
+            f"blocks decide in {len(groups.places)} ways: {result.walked} of them are looked at, "
+            "and the others are taken for those next to them"
+        )
+    return replace(result, idle=idle)
 
 
-def _instructions_of(items: Sequence[GraphItem], warps: int) -> float:
-    """Instructions of all warps of the block."""
-    return sum(
-        (sum(item.each) / warps if item.each else item.trips) * _instructions_of(item.body, warps)
-        if item.instruction is None
-        else warps if item.warps is None else len(item.warps)
-        for item in items
-    )  # fmt: skip
+def _instructions_by_warp(items: Sequence[GraphItem], warps: int) -> npt.NDArray[np.float64]:
+    """Instructions of each warp of the block."""
+    counts = np.zeros(warps)
+    for item in items:
+        if item.instruction is None:
+            trips = np.array(item.each, float) if item.each else item.trips
+            counts += trips * _instructions_by_warp(item.body, warps)
+        elif item.warps is None:
+            counts += 1
+        else:
+            counts[list(item.warps)] += 1
+    return counts
 
 
 def _kind(items: Sequence[GraphItem]) -> tuple[object, ...]:
@@ -155,8 +187,7 @@ class _Walk:
         self.apart_now: dict[int, Decisions] = {}  # loops that are being taken apart
         self.places: dict[int, float] = {}  # of the iteration among those of its loop, from 0 to 1
         self.varying = self._varying()
-        self.of_block = self._of_block()
-        self.by_iteration = any(map(self.counters, self.of_block))
+        self.decisions = BlockDecisions(self)
 
     def block_at(self, block: tuple[int, ...]) -> list[GraphItem]:
         """What one block of the grid executes."""
@@ -169,34 +200,6 @@ class _Walk:
         self.names |= {LoopCounter(x.index): np.asarray(0) for x in self.program.loops}
         self.iteration = dict.fromkeys((x.index for x in self.program.loops), 0)
         self.memo, self.lanes = {}, {}
-
-    def differs(self) -> bool:
-        """Whether any decision may depend on the block, at this launch."""
-        return bool(self.of_block)
-
-    def decisions(self, blocks: Sequence[tuple[int, ...]]) -> Sequence[object]:
-        """What each block is decided by: where it is the same, so is what the blocks execute; the
-        block itself where iterations of loops decide, too."""
-        if self.by_iteration:
-            return blocks
-        self.place(np.array(blocks, dtype=np.int64).T[:, :, None])
-        decided = (self.value(v, len(blocks), len(self.everyone)) for v in self.of_block)
-        values = [v for v in decided if v is not None]
-        return [b"".join(v[i].tobytes() for v in values) for i in range(len(blocks))]
-
-    def _of_block(self) -> tuple[Expression, ...]:
-        """Decided parts of conditions and trip counts that differ from block to block."""
-        program, s = self.program, self.symbols
-        values = [v for block in program.blocks.values() for v in self.conditions(block)]
-        values += [v for x in program.loops for v in (x.entry, x.trips) if v is not None]
-        names = {f"blockIdx.{a}" for i, a in enumerate(AXES) if self.binder.launch.grid[i] > 1}
-        parts = {part.index: part for value in values for part in s.conjuncts(value)}
-        return tuple(
-            part
-            for part in parts.values()
-            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.free_atoms(part))
-            and not self.binder.why_undecided(part)
-        )
 
     def _varying(self) -> frozenset[int]:
         """Loops in which a condition depends on the loop's own counter, at this launch."""
@@ -232,6 +235,17 @@ class _Walk:
 
     # Values for every lane
 
+    def reads_block(self, value: Expression) -> bool:
+        """Whether a block's coordinates stand in a value."""
+        names = (self.symbols.atoms[a].name for a in self.symbols.free_atoms(value))
+        return any(isinstance(n, str) and n.startswith("blockIdx.") for n in names)
+
+    def missing(self, atom: Atom) -> Exception:
+        """The error that says what was not given."""
+        name = atom.name
+        assert isinstance(name, Argument)  # of what the launch decides
+        return self.binder.arguments.missing(name, "a condition or a trip count")
+
     def value(self, value: Expression, *shape: int) -> IntArray | None:
         """A value for every lane, also in several blocks or iterations (``shape``); None where the
         launch does not decide it. Raises :class:`LaunchError` for a parameter that is not given.
@@ -243,7 +257,7 @@ class _Walk:
             known = self.symbols.evaluate(value, self.names, self.memo)
         if isinstance(known, Atom):
             if isinstance(known.name, Argument):
-                raise self.binder.arguments.missing(known.name, "a condition or a trip count")
+                raise self.missing(known)
             return None
         return np.broadcast_to(known, shape or self.everyone.shape)
 
@@ -512,7 +526,7 @@ class _Walk:
         return _rest(self.enter_loop(index, mask), guesses)
 
     def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[GraphItem]:
-        """A loop that data decides: every warp runs it as often as one of the sample did."""
+        """A loop that each warp runs as often as it does: by its own count, or that of a sample."""
         last = self.program.loops[index].last
         whole = last is None or last >= self.program.loops[index].blocks
         if not whole:
@@ -539,12 +553,15 @@ class _Walk:
         most = int(trips[mask].max())
         if most <= 0:
             return []
-        differs = index in self.varying or self.warps_differ(trips, mask)
-        if differs and most <= _UNROLLED_TRIPS and self.may_grow(index):
+        each = self.trips_by_warp(trips, mask)
+        differ = len(set(each)) > 1
+        if (differ or index in self.varying) and most <= _UNROLLED_TRIPS and self.may_grow(index):
             return self.unroll_loop(index, mask, trips, most)
         if int(trips[mask].min()) != most:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
                                loop.span)  # fmt: skip
+        if differ:
+            return self.apart(index, mask, each)
         whole = loop.last is None or loop.last >= loop.blocks
         items = self.iterations(index, mask, most if whole else most - 1)
         if whole:
@@ -565,11 +582,10 @@ class _Walk:
             decisions.by_size = True
         return self.count < _MAX_ITEMS
 
-    def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
-        """Whether some warps of the block run the loop more often than others."""
+    def trips_by_warp(self, trips: IntArray, mask: BoolArray) -> tuple[int, ...]:
+        """How often each warp of the block runs a loop: as often as the last of its threads."""
         shaped = np.where(mask, trips, 0).reshape(self.warps, self.warp_size)
-        each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
-        return bool((each != each[0]).any())
+        return tuple(shaped.max(axis=1).clip(0).tolist())
 
     def iterations(self, index: int, mask: BoolArray, trips: int) -> list[GraphItem]:
         """Of a loop that stays one, or becomes several where its iterations decide differently."""
@@ -709,6 +725,118 @@ class _Walk:
         ):
             known = self.value(loop.trips)
         return np.full(self.everyone.shape, loop_range.most) if known is None else known
+
+
+class BlockDecisions:
+    """Conditions and trip counts that differ from block to block, where the launch decides them."""
+
+    def __init__(self, walk: _Walk) -> None:
+        self.walk = walk
+        launch, program, symbols = walk.binder.launch, walk.program, walk.symbols
+        conditions = [v for b in program.blocks.values() for v in walk.conditions(b)]
+        conditions += [x.entry for x in program.loops]
+        parts = {p.index: (p, True) for v in conditions for p in symbols.conjuncts(v)}
+        for x in program.loops:
+            if x.trips is not None:
+                parts.setdefault(x.trips.index, (x.trips, False))
+        self.parts: list[_Decision] = []
+        for part, is_condition in parts.values():
+            if walk.binder.why_undecided(part) or not walk.reads_block(part):
+                continue
+            form = walk.binder.form(part)
+            names = set(form.symbols())
+            axes = frozenset(
+                i for i, a in enumerate(AXES)
+                if launch.grid[i] > 1 and names & {a, f"blockIdx.{a}"}
+            )  # fmt: skip
+            if axes:
+                in_loop = any(isinstance(n, LoopCounter) for n in names)
+                lanes = any(n in names for n in (*AXES, *_THREADS))
+                self.parts.append(_Decision(part, form, axes, is_condition, in_loop, lanes))
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """Of the grid, those that decisions depend on."""
+        return frozenset().union(*(part.axes for part in self.parts))
+
+    def cost(self, box: Box) -> int:
+        """See :class:`~perfassert.frontends.graph.block_kinds.Deciding`."""
+        lanes, sides = len(self.walk.everyone), [high - low for low, high in box]
+        return prod(sides) * len(self.parts) + sum(
+            prod(sides[a] for a in part.axes) * (lanes if part.lanes else 1) for part in self.parts
+        )
+
+    def undecided(self, box: Box, among: Sequence[int] | None) -> Sequence[int]:
+        """See :class:`~perfassert.frontends.graph.block_kinds.Deciding`."""
+        binder = self.walk.binder
+        ranges = dict(binder.ranges)
+        for axis, (low, high), threads in zip(AXES, box, binder.launch.block, strict=True):
+            ranges[f"blockIdx.{axis}"] = low, high - 1
+            ranges[axis] = low * threads, high * threads - 1
+        return [
+            n for n in (range(len(self.parts)) if among is None else among)
+            if self.parts[n].differs_in(ranges)
+        ]  # fmt: skip
+
+    def decide(self, places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """See :class:`~perfassert.frontends.graph.block_kinds.Deciding`."""
+        walk = self.walk
+        keys, conditions, trips = np.zeros((3, len(places)), np.int64)
+        with np.errstate(over="ignore"):
+            for number, part in enumerate(self.parts):
+                if part.in_loop:  # every block is one of its own
+                    keys += places[:, sorted(part.axes)] @ _weights(len(part.axes), number)
+                    continue
+                alike = places * [axis in part.axes for axis in range(3)]
+                chosen, which = np.unique(alike, axis=0, return_inverse=True)
+                values = self._values(part, chosen)
+                own = (values @ _weights(values.shape[1], number))[which.reshape(-1)]
+                keys += own
+                if part.is_condition:
+                    conditions += own
+                else:
+                    by_warp = values.reshape(len(chosen), -1, min(values.shape[1], walk.warp_size))
+                    trips += by_warp.max(axis=2).sum(axis=1)[which.reshape(-1)]
+        return keys, conditions, trips
+
+    def _values(self, part: _Decision, places: IntArray) -> IntArray:
+        """What it is for the threads of each block, or for all of them."""
+        walk = self.walk
+        walk.place(places.T[:, :, None])
+        known = walk.symbols.evaluate(part.value, walk.names, walk.memo)
+        if isinstance(known, Atom):
+            raise walk.missing(known)
+        values = np.broadcast_to(known, (len(places), *known.shape[1:]))
+        return (values != 0).astype(np.int64) if part.is_condition else np.maximum(values, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A condition or a trip count, as a ``value`` of the program and as a ``form`` of the launch;
+    ``in_loop``: it is another one in each iteration; ``lanes``: in each thread."""
+
+    value: Expression
+    form: Affine
+    axes: frozenset[int]
+    is_condition: bool
+    in_loop: bool
+    lanes: bool
+
+    def differs_in(self, ranges: Mapping[Name, tuple[int, int]]) -> bool:
+        low, high = interval(self.form, ranges)
+        if self.is_condition and (low > 0 or high < 0):
+            return False
+        return low != high
+
+
+_THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid", "warpid")
+
+
+@lru_cache(maxsize=256)
+def _weights(count: int, number: int) -> IntArray:
+    """Odd numbers that tell one vector of values from another in a sum that wraps around."""
+    draw = np.random.Generator(np.random.PCG64([count, number]))
+    return draw.integers(-(2**62), 2**62, count, np.int64) * 2 + 1
 
 
 def _blocks_by_loop(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:

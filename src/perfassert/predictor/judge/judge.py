@@ -85,7 +85,7 @@ def judge(question: Question, model: Model) -> Prediction:
             bound.registers,
             bound_launch.shared_bytes,
             bound.spill_bytes,
-            float(model.own * bound_launch.working),
+            _instructions(model),
         ),
         assumptions=(
             *bound.assumptions,
@@ -113,6 +113,14 @@ def _least_model(question: Question, model: Model) -> Model:
 
     least = estimate_question(question, *bind_least(question, bound))
     return loaded_model(least, question.launch, question.device)
+
+
+def _instructions(model: Model) -> float:
+    """Of all blocks, those that have nothing to do among them."""
+    kernel, working = model.bound_launch.kernel, float(model.bound_launch.working)
+    if not isinstance(kernel, BoundKernel):
+        return model.own * working
+    return model.own * (working if kernel.amount is None else kernel.amount) + kernel.idle
 
 
 def _seconds(value: float) -> Quantity:

@@ -211,6 +211,9 @@ def _run(model: Model) -> UnitRun:
         simulated += near.simulated + run.simulated
         assumptions = (_describe_shortening(model, most),)
     uneven = _unevenness_factor(model, end)
+    if model.longest is not None:
+        longest = _end_of(model.longest, model.longest.blocks) / model.longest.pipelines.ticks
+        uneven = max(uneven, longest * unit.pipelines.ticks / end if end else 1.0)
     return UnitRun(
         end * uneven / unit.pipelines.ticks,
         run.spread,
@@ -282,19 +285,21 @@ def _alone(model: Model) -> Alone:
 
 def _one_block(unit: Unit) -> tuple[float, int]:
     """Ticks that a block takes by itself, and instructions of its longest warp."""
-    totals = run_bounded(replace(unit, blocks=1, resident=1), _ISSUED_LIMIT)
-    instructions = unit.block_length
-    _, end = _extrapolate_end(totals, instructions)
+    end = _end_of(replace(unit, resident=1), 1)
     return end, max(unit.programs[v].length for v in unit.variant)
+
+
+def _end_of(unit: Unit, blocks: int) -> float:
+    """Ticks that so many blocks of a unit take by themselves."""
+    totals = run_bounded(replace(unit, blocks=blocks), _ISSUED_LIMIT)
+    return _extrapolate_end(totals, unit.block_length * blocks)[1]
 
 
 def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
     if uneven < _WORTH_SAYING:
         return ()
-    text = (
-        f"blocks differ in work: dealt out as slots free up, they take {uneven:.3g} times as long"
-    )
-    return (Assumption(text + " as equal ones"),)
+    text = f"blocks differ in work: they take {uneven:.3g} times as long as equal ones"
+    return (Assumption(text),)
 
 
 def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:

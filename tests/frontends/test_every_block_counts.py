@@ -1,0 +1,133 @@
+"""Launches whose blocks differ: every block is paid for, whatever the guards are."""
+
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from described import missing
+from random_kernels.guarded import guarded
+
+import perfassert as pa
+from perfassert.engines.execution.execute import execute
+from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.predictor.sample.arguments import execution_arguments
+from perfassert.predictor.session import DEFAULT
+from perfassert.source import CORRECTED
+
+A100 = pa.device("a100")
+TOGETHER = 20  # kernels in a file
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    if missing():
+        pytest.skip(f"{missing()} is not installed")
+
+
+@lru_cache(maxsize=2)
+def kernels(seed, first):
+    """Twenty kernels by number, compiled together."""
+    drawn = [guarded(seed, n) for n in range(first, first + TOGETHER)]
+    folder = tempfile.mkdtemp()
+    path = Path(folder, "guarded.cu")
+    path.write_text("\n".join(g.text for g in drawn))
+    return {n: (pa.from_cuda(path, g.name), g.launch) for n, g in enumerate(drawn, first)}
+
+
+def executed(kernel, launch):
+    """Every block, executed to its end: how often each warp issued each instruction."""
+    question = DEFAULT.ask(kernel, launch, A100)
+    parameters = DEFAULT.bound_launch(question).kernel.program.parameters
+    arguments = execution_arguments(parameters, question.arguments)
+    blocks, limits = tuple(range(launch.blocks)), ExecutionLimits(4_000_000_000)
+    run = execute(question.code.executable(), question.arguments, arguments, blocks, limits)
+    assert not len(run.cut)
+    assert not run.guesses
+    return run
+
+
+def instructions(run):
+    """Of all warps; threads that leave a loop one after the other arrive at its end one by one,
+    which a graph has as one instruction."""
+    arrives = np.array(["BSYNC" in i.text for i in run.code.instructions])
+    return run.executed[:, ~arrives].sum() + np.minimum(run.executed[:, arrives], 1).sum()
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [(seed, n) for seed in (1, 2) for n in range(200)],
+)
+@pytest.mark.exhaustive(one_in=10)
+def test_instructions_are_those_of_all_blocks(seed, number):
+    kernel, launch = kernels(seed, number // TOGETHER * TOGETHER)[number]
+    prediction = pa.predict(kernel, launch, A100)
+    run = executed(kernel, launch)
+    assert prediction.confidence != "guessed"
+    texts = [a.text for a in prediction.assumptions]
+    assert not any(text.startswith(CORRECTED) for text in texts)
+    merged = any("blocks decide" in text for text in texts)
+    tolerance = 0.1 if merged else 0.01
+    assert prediction.resources.instructions == pytest.approx(instructions(run), rel=tolerance)
+    longest = run.executed.sum(axis=1).max() - 40  # BSYNC of each thread
+    slots = A100.compute_units * A100.schedulers_per_unit
+    least = max(longest, prediction.resources.instructions / slots) / A100.clock_hz
+    assert float(prediction.time) >= least
+
+
+HEAVY = """
+extern "C" __global__ void heavy(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+    if (%s) for (int k = 0; k < n; ++k) v = v * v + 1;
+    y[i] = v;
+}
+"""
+CONDITIONS = {
+    "blockIdx.x % 4 == 3": 1024, "blockIdx.x % 4 == 2": 1024, "blockIdx.x % 4 == 1": 1024,
+    "blockIdx.x % 8 == 3": 512, "blockIdx.x % 12 == 7": 341, "blockIdx.x % 97 == 13": 43,
+    "blockIdx.x == 1234": 1, "blockIdx.x == gridDim.x - 1": 1, "blockIdx.x * 7 % 10 == 3": 410,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_blocks_that_do_ten_thousand_iterations_are_not_missed(condition, tmp_path):
+    """Four cycles each, and a unit issues one multiply-add of a scheduler in two of them."""
+    (tmp_path / "heavy.cu").write_text(HEAVY % condition)
+    kernel = pa.from_cuda(tmp_path / "heavy.cu", "heavy")
+    buffer, n, heavy = pa.Buffer((4096 * 256,)), 10_000, CONDITIONS[condition]
+    launch = pa.Launch(4096, 256, {"x": buffer, "y": buffer, "n": n})
+    prediction = pa.predict(kernel, launch, A100)
+    assert prediction.confidence != "guessed"
+    alone = 4 * n / A100.clock_hz
+    together = heavy * 8 * n * 2 / (A100.compute_units * 4) / A100.clock_hz
+    assert float(prediction.time) >= max(alone, together)
+    assert prediction.resources.instructions >= heavy * 8 * n
+
+
+def test_a_block_that_takes_long_beside_many_that_do_more_work_together(tmp_path):
+    text = HEAVY % "true"
+    text = text.replace("k < n", "k < (blockIdx.x == 77 ? 50 * n : n)")
+    (tmp_path / "heavy.cu").write_text(text)
+    kernel = pa.from_cuda(tmp_path / "heavy.cu", "heavy")
+    buffer, n = pa.Buffer((4096 * 256,)), 200
+    launch = pa.Launch(4096, 256, {"x": buffer, "y": buffer, "n": n})
+    prediction = pa.predict(kernel, launch, A100)
+    assert float(prediction.time) >= 50 * 4 * n / A100.clock_hz
+
+
+def test_what_a_thread_reads_by_the_number_of_its_warp(tmp_path):
+    """``threadIdx.x / 32`` is a shift to the right by the high word of one to the left."""
+    (tmp_path / "warp.cu").write_text(
+        'extern "C" __global__ void warps(const float* a, float* out) {\n'
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x; float v = 0;\n"
+        "#pragma unroll 1\n"
+        "    for (int k = threadIdx.x / 32; k < 17; ++k) v += a[i + k];\n"
+        "    out[i] = v; }\n"
+    )
+    kernel = pa.from_cuda(tmp_path / "warp.cu", "warps")
+    launch = pa.Launch(64, 256, [pa.Buffer((1 << 20,))] * 2)
+    prediction = pa.predict(kernel, launch, A100)
+    assert not any(a.text.startswith(CORRECTED) for a in prediction.assumptions)
+    assert prediction.resources.instructions == instructions(executed(kernel, launch))
