@@ -1,11 +1,14 @@
-"""The four kinds of kernel, and what each of them says."""
+"""The four classes of kernel, their three kinds, and what each of them says."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import perfassert as pa
+from perfassert.baseline.entry import entry_of
 from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, GraphKernel
+from perfassert.kernel_kind import KernelKind
 
 LISTING = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
 N = 1 << 12
@@ -30,6 +33,8 @@ def bound():
     return compiled().bind(LAUNCH, "sm_80", 32)[0]
 
 
+VALUES = [(by_accesses, "described"), (by_graph, "graph"), (compiled, "compiled"),
+          (bound, "compiled")]  # fmt: skip
 KINDS = [(by_accesses, AccessKernel), (by_graph, GraphKernel), (compiled, CompiledKernel),
          (bound, BoundKernel)]  # fmt: skip
 
@@ -59,3 +64,35 @@ def test_only_expressions_leave_parallelism_open(make):
     prediction = pa.predict(make(), LAUNCH, "a100")
     with pytest.raises(pa.KernelError, match="ilp: only address expressions"):
         pa.whatif(prediction, ilp=4)
+
+
+@pytest.mark.parametrize(("make", "kind"), VALUES, ids=lambda one: getattr(one, "__name__", one))
+class TestKind:
+    def test_a_prediction_has_the_kind_of_its_kernel(self, make, kind):
+        prediction = pa.predict(make(), LAUNCH, "a100")
+        assert make().kind == prediction.kernel_kind == kind
+        assert prediction.to_dict()["kernel_kind"] == kind
+
+    def test_data_of_earlier_versions_does_not_state_it(self, make, kind):
+        prediction = pa.predict(make(), LAUNCH, "a100")
+        data = prediction.to_dict()
+        del data["kernel_kind"]
+        assert pa.Prediction.from_dict(data) == prediction
+
+    def test_baselines_do_not_state_it(self, make, kind):
+        entry = entry_of(pa.predict(make(), LAUNCH, "a100"))
+        assert "kernel_kind" not in entry
+        is_compiled = KernelKind.of_values("spill_bytes" in entry) is KernelKind.COMPILED
+        assert is_compiled == (kind == "compiled")
+
+
+def test_an_unknown_kind_is_damaged_data():
+    data = pa.predict(by_graph(), LAUNCH, "a100").to_dict() | {"kernel_kind": "drawn"}
+    with pytest.raises(pa.PredictionDataError, match="kernel_kind must be one of compiled, desc"):
+        pa.Prediction.from_dict(data)
+
+
+@pytest.mark.parametrize("spills", [None, -4, 1.5])
+def test_compiled_code_says_what_it_spills(spills):
+    with pytest.raises(pa.KernelError, match="spill_bytes must be"):
+        replace(bound(), spill_bytes=spills)

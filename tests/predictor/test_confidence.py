@@ -109,7 +109,7 @@ def test_nothing_was_measured_on_graphs(blocks):
     p = pa.predict(pa.Kernel.from_graph("g", g.build(), slow), pa.Launch(blocks, 256), A100)
     assert p.limiter == ("dram" if blocks > 8 else "parallelism")
     assert (p.confidence, p.errors["time"]) == ("extrapolated", None)
-    assert kind_of(p, pa.device(A100)).way == "drawn"
+    assert kind_of(p, pa.device(A100)).way == "graph"
 
 
 def test_the_band_is_that_of_the_kind():

@@ -109,7 +109,7 @@ def test_the_bands_of_a_guess_are_those_of_guesses():
 
 
 def test_unknown_errors_are_not_those_of_guesses():
-    never_measured = PredictionKind("sm_120", "drawn", "issue")
+    never_measured = PredictionKind("sm_120", "graph", "issue")
     assert error_band("time", never_measured).band < error_band("time", GUESSED).band
 
 

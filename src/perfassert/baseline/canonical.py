@@ -43,14 +43,14 @@ def canonical(kernel: Description) -> Plain:
         "registers": _number(kernel.registers),
         "shared_bytes": _number(kernel.shared_bytes),
         "updates_per_thread": _number(kernel.updates_per_thread),
-        "spill_bytes": None if kernel.spill_bytes is None else _number(kernel.spill_bytes),
         **_NOTHING,
         **_own(kernel),
     }
 
 
 _NOTHING = {
-    "accesses": [], "ilp": 1, "graph": None, "latencies": {}, "bound": None, "code_bytes": 0,
+    "accesses": [], "ilp": 1, "graph": None, "latencies": {}, "spill_bytes": None, "bound": None,
+    "code_bytes": 0,
 }  # fmt: skip
 """What kernels of other kinds have."""
 
@@ -59,6 +59,7 @@ def _own(kernel: Description) -> Plain:
     """What kernels of its kind have."""
     if isinstance(kernel, BoundKernel):
         return {
+            "spill_bytes": _number(kernel.spill_bytes),
             "graph": _graph(kernel.graph),
             "bound": [_bound_access(a) for a in kernel.bound],
             "code_bytes": _number(kernel.code_bytes),

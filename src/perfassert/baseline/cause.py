@@ -23,6 +23,7 @@ from math import inf, prod
 
 from perfassert.baseline.components import Change, components, same
 from perfassert.baseline.entry import UNKNOWN, Entry
+from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.judge.pairs import CONFIDENCE, TimedLaunch, probability
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
@@ -105,7 +106,8 @@ def _rise(old: Entry, new: Entry) -> str:
 
 def _timed_launch(entry: Entry) -> TimedLaunch:
     name, seconds = str(entry.get("kernel", "")), float(entry["time"])
-    return TimedLaunch(name, "spill_bytes" in entry, str(entry.get("limiter", "")), seconds)
+    compiled = KernelKind.of_values("spill_bytes" in entry) is KernelKind.COMPILED
+    return TimedLaunch(name, compiled, str(entry.get("limiter", "")), seconds)
 
 
 def _percent(share: float) -> str:

@@ -35,7 +35,7 @@ def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
     """
     from perfassert.frontends.cuda.kernels import BuiltCode, CompiledCode
 
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    code = kernel.compiled
     if isinstance(code, CompiledCode):
         code = code.build(device.arch)
     if isinstance(kernel, CompiledKernel) and isinstance(code, BuiltCode):

@@ -32,12 +32,11 @@ def add(commands: Any) -> None:
 def _explain(options: argparse.Namespace) -> int:
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
-    from perfassert.kernel.description import CompiledKernel
     from perfassert.predictor.predict import access_costs, predict
     from perfassert.report import explain
 
     kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    code = kernel.compiled
     if not isinstance(code, CompiledCode):
         raise KernelError(f"kernel {kernel.name!r}: explain shows compiled code, and it has none")
     program = code.program(device.arch)

@@ -131,7 +131,7 @@ class Explorer:
         if not infos:
             raise KernelError(f"{path.name} has no __global__ function")
         made = [frontend_of(str(path)).make(path, i.mangled, **given) for i in infos]
-        known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[attr-defined]
+        known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[union-attr]
         suggestions = suggest_tests(infos, known)
         return {
             "kernels": [[k.name, "\n".join(map(_argument, k.args.items()))] for k in suggestions]

@@ -125,8 +125,8 @@ def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace)
 
     reader = frontend_of(str(path))
     given = compilation_of(options) if reader.name == "cuda" else {}
-    compiled = reader.make(path, mangled, **given).compiled  # type: ignore[attr-defined]
-    known = compiled.binary(device.arch).parameters
+    compiled = reader.make(path, mangled, **given).compiled
+    known = compiled.binary(device.arch).parameters  # type: ignore[union-attr]
     parameters = {p.name: "" if p.pointer else p.dtype for p in known}
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         given["include_dirs"] = [_seen_from(options.output, Path(f)) for f in folders]

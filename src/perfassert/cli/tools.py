@@ -130,13 +130,12 @@ def explain(
     `details`: all lines rather than those that touch memory."""
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
-    from perfassert.kernel.description import CompiledKernel
     from perfassert.predictor.predict import access_costs
     from perfassert.report.explain import to_dict
 
     code = _kernel(source, kernel, defines, assume, options, include_dirs)
     target = load_device(_device(device))
-    compiled = code.compiled if isinstance(code, CompiledKernel) else None
+    compiled = code.compiled
     if not isinstance(compiled, CompiledCode):
         raise KernelSourceError(f"{source}: explain shows compiled code, and it has none")
     costs: tuple[Any, Any, Any] = ({}, (), {})

@@ -325,8 +325,7 @@ def _describe(placed: Placed) -> str:
 
 def code_of(kernel: Kernel) -> CompiledCode | None:
     """The compiled code of a recorded kernel; None for another kind."""
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
-    return code if isinstance(code, CompiledCode) else None
+    return kernel.compiled if isinstance(kernel.compiled, CompiledCode) else None
 
 
 def hints_of(one: Asked) -> Hints | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelError, check_kind, in_short
@@ -17,6 +17,7 @@ from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.roles import space_of
+from perfassert.kernel_kind import KernelKind
 from perfassert.quantity import LARGEST, to_integer, to_real
 from perfassert.source import Assumption
 
@@ -58,6 +59,8 @@ class Kernel(ABC):
         8 B/thread
     """
 
+    kind: ClassVar[KernelKind]
+
     name: str
     updates_per_thread: int = 1
 
@@ -67,6 +70,11 @@ class Kernel(ABC):
     def content(self) -> tuple[object, ...]:
         """See :mod:`perfassert.kernel.content`: every field but what engines keep."""
         return tuple(getattr(self, f.name) for f in fields(self) if f.name != "found")
+
+    @property
+    def compiled(self) -> CompilableCode | None:
+        """Code that is bound to a launch when one is known, of a kernel that has some."""
+        return None
 
     @abstractmethod
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
@@ -253,7 +261,9 @@ class CompiledKernel(Kernel):
     the compiler made it, by the name of the attribute of the bound kernel.
     """
 
-    compiled: CompilableCode
+    kind = KernelKind.COMPILED
+
+    compiled: CompilableCode = field()  # else the property of a kernel would be the default
     spelled_out: Callable[[Launch], Launch] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
@@ -276,7 +286,8 @@ class Description(Kernel):
     """What engines read of every kernel.
 
     ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
-    block; ``spill_bytes``: a thread's stack, None where it is not known.
+    block; ``spill_bytes``: a thread's stack, which only compiled kernels have. The properties say
+    what kernels have that are neither compiled nor graphs; fields of those go before them.
     """
 
     fields: Mapping[str, Field]
@@ -291,8 +302,6 @@ class Description(Kernel):
         Kernel.__post_init__(self)
         item_bytes(self.dtype)
         _check_counts(self, (("registers", 1), ("shared_bytes", 0)))
-        if self.spill_bytes is not None:
-            _check_counts(self, (("spill_bytes", 0),))
         what = f"kernel {in_short(self.name)}: flops"
         flops = to_real(self.flops, what, KernelError, minimum=0)
         if flops > LARGEST:
@@ -303,11 +312,47 @@ class Description(Kernel):
         """Itself."""
         return self, launch
 
+    @property
+    def program(self) -> Program | None:
+        """Machine code."""
+        return None
+
+    @property
+    def bound(self) -> tuple[BoundAccess, ...]:
+        """Accesses of machine code."""
+        return ()
+
+    @property
+    def code_bytes(self) -> int:
+        """Size of the machine code."""
+        return 0
+
+    @property
+    def arithmetic(self) -> str:
+        """Operation class of most flops, where it is not that of the dtype."""
+        return ""
+
+    @property
+    def latencies(self) -> Mapping[str, LatencyRule]:
+        """Latencies by operation class that the kernel's author gives."""
+        return {}
+
+    @property
+    def working(self) -> int | None:
+        """Blocks that the launch's work amounts to; None: those with an unmasked thread."""
+        return None
+
+    @property
+    def work(self) -> SampleWork | None:
+        """How executed blocks differ."""
+        return None
+
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class WrittenKernel(Description):
     """A description by hand; its accesses are expressions. ``found``: what engines keep of it."""
 
+    spill_bytes: None = field(default=None, init=False)
     accesses: tuple[Access, ...]
     found: Memo = field(default_factory=Memo, init=False, repr=False)
 
@@ -326,6 +371,8 @@ class WrittenKernel(Description):
 class AccessKernel(WrittenKernel):
     """Address expressions alone. ``ilp``: independent chains in the arithmetic of one update."""
 
+    kind = KernelKind.DESCRIBED
+
     ilp: int = 1
 
     def __post_init__(self) -> None:
@@ -336,6 +383,8 @@ class AccessKernel(WrittenKernel):
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class GraphKernel(WrittenKernel):
     """A graph by hand; ``latencies`` by operation class go before the device's."""
+
+    kind = KernelKind.GRAPH
 
     graph: InstructionGraph
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
@@ -390,10 +439,14 @@ class BoundKernel(Description):
     executed; ``arithmetic``: the operation class of most flops, where it is not that of the
     dtype."""
 
+    kind = KernelKind.COMPILED
+
+    spill_bytes: int
     graph: InstructionGraph
-    bound: tuple[BoundAccess, ...]
-    program: Program
-    code_bytes: int
+    # As above, not the properties of a description.
+    bound: tuple[BoundAccess, ...] = field()
+    program: Program = field()
+    code_bytes: int = field()
     working: int | None = None
     amount: float | None = None
     idle: float = 0.0
@@ -402,6 +455,10 @@ class BoundKernel(Description):
     executed: Executed | None = None
     rare: frozenset[tuple[int, bool]] = frozenset()
     arithmetic: str = ""
+
+    def __post_init__(self) -> None:
+        Description.__post_init__(self)
+        _check_counts(self, (("spill_bytes", 0),))
 
     def content(self) -> tuple[object, ...]:
         """See :mod:`perfassert.kernel.content`; the code does not enter."""

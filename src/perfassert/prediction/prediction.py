@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from perfassert.errors import PredictionDataError
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.reading import DataNode
 from perfassert.prediction.volumes import Volumes
@@ -183,6 +184,8 @@ class Prediction:
 
     Attributes:
         kernel, device: their names.
+        kernel_kind: ``"compiled"``, ``"described"`` by address expressions, or a ``"graph"`` of
+            instructions.
         device_digest, model_version: identify the content of the device file, and the model.
         grid, block: extents in (x, y, z).
         threads: unmasked threads of the launch.
@@ -234,6 +237,7 @@ class Prediction:
     """
 
     kernel: str
+    kernel_kind: KernelKind
     device: str
     device_digest: str
     model_version: str
@@ -458,6 +462,7 @@ class Prediction:
         """
         return {
             "kernel": self.kernel,
+            "kernel_kind": self.kernel_kind.value,
             "device": self.device,
             "device_digest": self.device_digest,
             "model_version": self.model_version,
@@ -530,6 +535,7 @@ class Prediction:
         texts["confidence"] = FORMER_CONFIDENCES.get(confidence, confidence)
         read = cls(
             **texts,
+            kernel_kind=_read_kernel_kind(root),
             threads=threads,
             updates=updates,
             warps=root["warps"].integer(),
@@ -629,6 +635,13 @@ def _read_extent(data: DataNode) -> tuple[int, int, int]:
 
 def _read_seconds(data: DataNode) -> Quantity:
     return data.quantity("s")
+
+
+def _read_kernel_kind(data: DataNode) -> KernelKind:
+    if "kernel_kind" in data:
+        return data["kernel_kind"].one_of(KernelKind)
+    spills = data["resources"].optional("spill_bytes", None).value is not None
+    return KernelKind.of_values(spills, "instructions" in data["exact"].items(DataNode.text))
 
 
 def _read_occupancy(data: DataNode) -> OccupancyResult:

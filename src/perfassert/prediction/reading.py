@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any, TypeVar
 
 from perfassert.errors import PredictionDataError
 from perfassert.quantity import Quantity, to_integer, to_real
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 _DEEPEST = 50
 
 
@@ -54,6 +56,13 @@ class DataNode:
     def text(self) -> str:
         """A text."""
         return self._require_type(str, "a text")
+
+    def one_of(self, kinds: type[E]) -> E:
+        """A member of an enumeration, by its value."""
+        values = [member.value for member in kinds]
+        if self.value not in values:
+            raise self.fail(f"must be one of {', '.join(values)}")
+        return kinds(self.value)
 
     def integer(self, minimum: int = 0) -> int:
         """An integer."""

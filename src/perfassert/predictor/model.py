@@ -26,6 +26,7 @@ from perfassert.kernel.description import (
 from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.cost.fetching import Fetching
 from perfassert.predictor.cost.memory import QUEUE, MemorySystem, with_touches
@@ -91,8 +92,7 @@ def estimate_bound_launch(
     grid = effective_launch.working_grid(effective_launch)
     effective_launch = replace(effective_launch, grid=grid)
     estimate = estimate_volumes(described, effective_launch, device, unit_occupancy, launch)
-    own = described.working if isinstance(described, BoundKernel) else None
-    working = own or prod(launch.working_grid(effective_launch))
+    working = described.working or prod(launch.working_grid(effective_launch))
     return BoundLaunch(
         described,
         device,
@@ -109,7 +109,7 @@ def estimate_bound_launch(
 class Model:
     """What is simulated of a launch.
 
-    ``by_hand``: the graph is the user's own, without issue limit; ``length``: instructions of a
+    ``length``: instructions of a
     block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
     have one; times in seconds; ``build``: the unit of a graph with other trips; ``longer``: that
     with loops that run several times as often, where data makes blocks differ; ``longest``: that of
@@ -122,7 +122,6 @@ class Model:
     graph: InstructionGraph
     unit: Unit
     bounds: Bounds
-    by_hand: bool
     warps: int
     length: int
     own: int
@@ -134,6 +133,11 @@ class Model:
     build: Callable[[InstructionGraph], Unit] = field(compare=False)
     longer: Unit | None = None
     longest: Unit | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        """Tell whether the graph is the user's, which has no issue limit."""
+        return self.bound_launch.kernel.kind is KernelKind.GRAPH
 
     @property
     def launch_nodes(self) -> frozenset[int]:
@@ -169,15 +173,14 @@ def make_model(
     Raises :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
     """
     kernel, estimate = bound_launch.kernel, bound_launch.estimate
-    by_hand = isinstance(kernel, GraphKernel)
+    by_hand = kernel.kind is KernelKind.GRAPH
     graph = _graph(kernel).bound(dict(launch.scalar_args()))
     if edit is not None:
         graph = edit.graph(graph)
     active = min(device.compute_units, bound_launch.working)
     memory = MemorySystem(kernel, estimate, device, active, bound_launch.effective_launch)
-    own_latencies = kernel.latencies if isinstance(kernel, GraphKernel) else {}
-    graph = memory.apply(graph, own_latencies)
-    latencies: dict[str, LatencyRule] = dict(own_latencies)
+    graph = memory.apply(graph, kernel.latencies)
+    latencies: dict[str, LatencyRule] = dict(kernel.latencies)
     graph = _asleep(graph, device)
     if edit is not None:
         graph = edit.costs(graph, latencies)
@@ -221,7 +224,7 @@ def make_model(
     longer = build(_longer(graph)) if uneven_work(kernel) is not None else None
     length = unit.block_length
     return Model(
-        bound_launch, launch, device, graph, unit, limits, by_hand, warps, length,
+        bound_launch, launch, device, graph, unit, limits, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
         _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), build,
         longer, _longest_unit(kernel, launch, estimate, device, build_unit),
@@ -247,9 +250,8 @@ def _longest_unit(
 
 def uneven_work(kernel: Description) -> SampleWork | None:
     """How executed blocks differ, where no closed form tells which blocks do what."""
-    if not isinstance(kernel, BoundKernel) or kernel.working is not None:
-        return None
-    return kernel.work if kernel.work is not None and kernel.work.uneven else None
+    work = kernel.work if kernel.working is None else None
+    return work if work is not None and work.uneven else None
 
 
 def _longer(graph: InstructionGraph) -> InstructionGraph:

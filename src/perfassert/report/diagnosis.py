@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import PerfAssertError
-from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Lane, Prediction, TimelineSpan
@@ -86,5 +85,4 @@ def _waiting(number: int, blames: list[tuple[int, str, float]]) -> Mapping[str, 
 
 
 def _program(prediction: Prediction) -> Program | None:
-    kernel = model_of(prediction).bound_launch.kernel
-    return kernel.program if isinstance(kernel, BoundKernel) else None
+    return model_of(prediction).bound_launch.kernel.program

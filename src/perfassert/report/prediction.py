@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfassert.errors import printable
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.tables import Table, Text, join, table
 from perfassert.report.trust import trust
@@ -15,7 +16,7 @@ def text(prediction: Prediction) -> Text:
     """What ``perfassert predict`` prints."""
     v, occupancy = prediction.volumes, prediction.occupancy
     block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
-    compiled = prediction.resources.spill_bytes is not None  # where 0 is a fact
+    compiled = prediction.kernel_kind is KernelKind.COMPILED  # where 0 is a fact
     touched = compiled or bool(v.l1_wavefronts.fields)
     shared_known = compiled or v.shared_wavefronts.fields or not prediction.resources.shared_bytes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from perfassert.expect.metrics import METRICS
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LIMITERS, Advice
 from perfassert.prediction.volumes import UNITS
 from perfassert.report.document import FORMAT, SCHEMA
@@ -36,6 +37,7 @@ _ABSENT = (
     "speed_of_light",
     "headroom",
     "question",
+    "kernel_kind",
 )
 """Of a prediction: what was not asked for, and what files of former releases lack."""
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
@@ -117,7 +119,8 @@ def _prediction() -> Schema:
     newer = ("outside", "above", "below")  # files of former releases lack them
     limits = one_of(("", *LIMITERS))
     own = {
-        "kernel": TEXT, "device": TEXT, "device_digest": TEXT, "model_version": TEXT,
+        "kernel": TEXT, "kernel_kind": one_of([kind.value for kind in KernelKind]),
+        "device": TEXT, "device_digest": TEXT, "model_version": TEXT,
         "grid": _EXTENT, "block": _EXTENT, "threads": WHOLE, "updates": WHOLE, "warps": WHOLE,
         "blocks": WHOLE, "time": NUMBER, "cycles": NUMBER, "spread": NUMBER, "limiter": limits,
         "bounds": table_of(NUMBER), "roofline_time": NUMBER, "roofline_limiter": limits,

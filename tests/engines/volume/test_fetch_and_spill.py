@@ -34,7 +34,7 @@ def access(direction, size=4, address=-16, ranges=None, loops=(), space="local")
 
 
 def kernel(*bound, graph=None, **facts):
-    facts = {"code_bytes": 0, "program": None, **facts}
+    facts = {"code_bytes": 0, "program": None, "spill_bytes": 0, **facts}
     return BoundKernel(name="k", fields={}, bound=bound, graph=graph, **facts)
 
 

@@ -30,7 +30,7 @@ def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
     return expressions.groups
 
 
-def loads_past_l1(kernel: BoundKernel) -> frozenset[int]:
+def loads_past_l1(kernel: Description) -> frozenset[int]:
     """Instructions that ask the L2 whatever the L1 holds."""
     instructions = kernel.program.instructions if kernel.program else ()
     return frozenset(i.index for i in instructions if Role.READS_L2 in i.roles)
@@ -39,11 +39,11 @@ def loads_past_l1(kernel: BoundKernel) -> frozenset[int]:
 def space_groups(kernel: Description, launch: Launch, space: str) -> tuple[AccessGroup, ...]:
     """The accesses of ``"shared"``, ``"local"`` or ``"constant"`` memory as groups; only compiled
     code has them."""
-    return _bound_groups(kernel, launch.block, space) if isinstance(kernel, BoundKernel) else ()
+    return _bound_groups(kernel, launch.block, space)
 
 
 def _bound_groups(
-    kernel: BoundKernel, block: tuple[int, int, int], space: str
+    kernel: Description, block: tuple[int, int, int], space: str
 ) -> tuple[AccessGroup, ...]:
     """Accesses of compiled code that differ by a constant only, guards included, are one group."""
     members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
@@ -80,7 +80,7 @@ def _split_of(access: BoundAccess) -> frozenset[str]:
 
 
 def _group(
-    kernel: BoundKernel,
+    kernel: Description,
     access: BoundAccess,
     address: Affine,
     split: frozenset[str],

@@ -20,7 +20,7 @@ from perfassert.engines.volume.runs import distinct
 from perfassert.engines.volume.warps import Passes, WarpCost, rows_cost
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
-from perfassert.kernel.description import BoundKernel, Description
+from perfassert.kernel.description import Description
 from perfassert.kernel.executed import (
     ADDRESS_BITS,
     Pieces,
@@ -60,8 +60,6 @@ class ExecutedGroup:
 
 def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
     """Accesses of a space that were executed."""
-    if not isinstance(kernel, BoundKernel):
-        return []
     members: dict[int, list[int]] = {}
     for number, access in enumerate(kernel.bound):
         if access.space == space and access.touched is not None:

@@ -68,12 +68,12 @@ class LaunchGroups:
     def share_of_instructions(self, loop: Counter | None) -> float:
         """Of all instructions that a block executes, the share in a loop; all where the kernel does
         not say."""
-        kernel, total = self.kernel, sum(self._executions.values())
-        if not isinstance(kernel, BoundKernel) or kernel.program is None:
+        program, total = self.kernel.program, sum(self._executions.values())
+        if program is None:
             return 1.0
         if not isinstance(loop, LoopCounter) or not total:
             return 1.0
-        blocks = (kernel.program.blocks[b] for b in kernel.program.loops[loop.loop].blocks)
+        blocks = (program.blocks[b] for b in program.loops[loop.loop].blocks)
         inside = {i for block in blocks for i in range(block.start, block.stop)}
         return sum(n for i, n in self._executions.items() if i in inside) / total
 

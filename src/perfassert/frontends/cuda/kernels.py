@@ -275,7 +275,7 @@ class _Written:
 
 def own_toolchain(kernel: Kernel) -> str | None:
     """The release that is named to compile the kernel."""
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    code = kernel.compiled
     named = code.source if isinstance(code, CompiledCode) else code
     return named.toolchain if isinstance(named, (Source, _Written, BuiltCode)) else None
 

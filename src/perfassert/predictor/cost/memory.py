@@ -21,11 +21,12 @@ from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
-from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
+from perfassert.kernel.description import Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.roles import Role
+from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.cost.matrix_units import MatrixUnits
 
 QUEUE = "memory queue"
@@ -66,10 +67,7 @@ class _Served:
 
 def _accesses(kernel: Description) -> tuple[Access, ...] | tuple[BoundAccess, ...]:
     """By the numbers that nodes and costs have."""
-    if isinstance(kernel, BoundKernel):
-        return kernel.bound
-    assert isinstance(kernel, WrittenKernel)
-    return kernel.accesses
+    return kernel.accesses if isinstance(kernel, WrittenKernel) else kernel.bound
 
 
 class MemorySystem:
@@ -90,12 +88,12 @@ class MemorySystem:
         self.device = device
         self.launch = launch
         self.estimate = estimate
-        self.counted = isinstance(kernel, BoundKernel)
-        self.widths = [a.bytes for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
-        self.spaces = [a.space for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.counted = kernel.kind is KernelKind.COMPILED
+        self.widths = [a.bytes for a in kernel.bound]
+        self.spaces = [a.space for a in kernel.bound]
         self.past_l1 = _past_l1(kernel)
-        self.pieces = [a.pieces for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
-        self.reaches = [a.reaches for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.pieces = [a.pieces for a in kernel.bound]
+        self.reaches = [a.reaches for a in kernel.bound]
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
@@ -322,11 +320,8 @@ def _queue_latency(issue: float, completion: float) -> Latency:
 
 def _past_l1(kernel: Description) -> frozenset[int]:
     """Instructions that pass the L1 by."""
-    program = kernel.program if isinstance(kernel, BoundKernel) else None
-    bypassing = (
-        (i.index for i in program.instructions if Role.BYPASSES_L1 in i.roles) if program else ()
-    )
-    return frozenset(bypassing)
+    instructions = kernel.program.instructions if kernel.program else ()
+    return frozenset(i.index for i in instructions if Role.BYPASSES_L1 in i.roles)
 
 
 def _join_executed(groups: Sequence[AnyGroup]) -> Iterator[Sequence[AnyGroup]]:

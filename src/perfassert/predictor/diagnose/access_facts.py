@@ -10,6 +10,7 @@ from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.hardware.model import Device
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import AccessKernel, BoundKernel
+from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.model import Model
 from perfassert.predictor.rewrites.rewritten_accesses import neighbours, read_by_all
 
@@ -19,7 +20,7 @@ _ASSUMED = ("address", "layout")
 def access_facts(model: Model) -> dict[int, AccessFacts]:
     """By instruction of compiled code or of a sketch."""
     facts = dict(_facts_by_access(model))
-    compiled = isinstance(model.bound_launch.kernel, BoundKernel)
+    compiled = model.bound_launch.kernel.kind is KernelKind.COMPILED
     return {
         node.program if compiled else node.index: facts[number]
         for node in model.graph.nodes

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perfassert.engines.advisor.case import Proposal
-from perfassert.kernel.description import BoundKernel, Description
+from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
+from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.rewrites.relaunching import axes_asked_for
 from perfassert.predictor.rewrites.resimulation import Predict
 
@@ -19,7 +20,7 @@ _EXTENTS = (1, 2, 4, 8, 16, 32)
 def better_shape(prediction: Any, predict: Predict, described: Description) -> Proposal | None:
     """The fastest block of as many threads, for a kernel that asks for its shape."""
     kernel, launch, device = prediction.origin
-    compiled = isinstance(described, BoundKernel)
+    compiled = described.kind is KernelKind.COMPILED
     domain = launch.domain if compiled else launch.domain or launch.extent
     if domain is None or not _asks_for_shape(described):
         return None

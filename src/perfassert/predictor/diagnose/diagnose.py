@@ -23,10 +23,10 @@ from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.errors import PluginWarning
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import AccessKernel, BoundKernel
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Samples
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.diagnose.block_shapes import better_shape
@@ -129,9 +129,8 @@ class _Profiled:
 def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
     device = model.bound_launch.device
     kernel = model.bound_launch.kernel
-    program = kernel.program if isinstance(kernel, BoundKernel) else None
-    sketch = isinstance(kernel, AccessKernel)
-    code = Code.of(program) if program is not None else graph_code(model.graph)
+    sketch = kernel.kind is KernelKind.DESCRIBED
+    code = Code.of(kernel.program) if kernel.program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
     totals = run_bounded(replace(model.unit, profile=True), _LIMIT)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perfassert.engines.pipeline.events import Stall
 from perfassert.engines.pipeline.watch import WarpInterval, watch
-from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Lane, TimelineSpan
 from perfassert.predictor.cost.memory import QUEUE
@@ -61,8 +59,7 @@ class _Reasons:
         self.queued = {
             n.graph_node for p in model.unit.programs for n in p.nodes if names[n.pipeline] == QUEUE
         }
-        kernel: Any = model.bound_launch.kernel
-        self.program = kernel.program if isinstance(kernel, BoundKernel) else None
+        self.program = model.bound_launch.kernel.program
 
     def of(self, interval: WarpInterval) -> tuple[str, str]:
         """Reason and place."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from perfassert.hardware.model import Device
 from perfassert.hardware.shipped import read_fit
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.error_band import FACT, ErrorBand
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import Model
@@ -42,9 +43,9 @@ LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class PredictionKind:
-    """What sort of prediction an error was measured on; ``way``: ``"described"`` by address
-    expressions, ``"compiled"``, ``"guessed"`` on any device, or ``"drawn"``, a graph with what its
-    author says of latencies, which nothing was measured on."""
+    """What sort of prediction an error was measured on; ``way``: the value of a
+    :class:`KernelKind`, or ``"guessed"`` on any device. Nothing was measured on graphs, whose
+    authors say what latencies they have."""
 
     arch: str
     way: str
@@ -107,30 +108,26 @@ def read_traits(diagnostics: Mapping[str, float], registers: int) -> dict[str, f
 def exact_metrics(model: Model) -> frozenset[str]:
     """Facts of the binary or the launch: instructions are one where the user counted them."""
     facts = {"occupancy", "registers"}
-    if model.bound_launch.kernel.spill_bytes is not None:
-        facts.add("spill_bytes")
-    if model.by_hand:
-        facts.add("instructions")
-    return frozenset(facts)
+    return frozenset(facts | _FURTHER_FACTS[model.bound_launch.kernel.kind])
+
+
+_FURTHER_FACTS: Mapping[KernelKind, set[str]] = {
+    KernelKind.COMPILED: {"spill_bytes"},
+    KernelKind.DESCRIBED: set(),
+    KernelKind.GRAPH: {"instructions"},
+}
 
 
 def kind_of(prediction: Prediction, device: Device) -> PredictionKind:
     """The kind that a prediction counts as."""
-    drawn = "instructions" in prediction.exact
-    return _kind(device, prediction.resources.spill_bytes, drawn, prediction.limiter)
-
-
-def _kind(device: Device, spill_bytes: int | None, drawn: bool, limiter: str) -> PredictionKind:
-    """Only compiled code knows what it spills, and only who drew a graph counted instructions."""
-    by_hand = "drawn" if drawn else "described"
-    return PredictionKind(device.arch, by_hand if spill_bytes is None else "compiled", limiter)
+    return PredictionKind(device.arch, prediction.kernel_kind.value, prediction.limiter)
 
 
 def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict[str, ErrorBand]:
     """The band of every metric of a launch with those :data:`TRAITS`; that of its limiter, how far
     two bounds have to lie apart, is that of all times of its way of description."""
-    kernel, exact = model.bound_launch.kernel, exact_metrics(model)
-    kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
+    exact = exact_metrics(model)
+    kind = PredictionKind(model.device.arch, model.bound_launch.kernel.kind.value, limiter)
     bands = {
         name: FACT if name in exact else error_band(name, kind, traits) for name in WITH_ERROR_BAND
     }

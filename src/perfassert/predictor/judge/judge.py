@@ -63,6 +63,7 @@ def judge(question: Question, model: Model) -> Prediction:
             bands = bands_of_guess(bands, apart)
     prediction = Prediction(
         kernel=bound.name,
+        kernel_kind=bound.kind,
         device=target.name,
         device_digest=target.digest,
         model_version=MODEL_VERSION,
@@ -160,8 +161,7 @@ def _clocked_down(model: Model) -> Iterator[Assumption]:
 def _cluster_memory_assumption(model: Model) -> Iterator[Assumption]:
     """Shared memory of other blocks, on a device of which no latency is known."""
     kernel, device = model.bound_launch.kernel, model.device
-    bound = kernel.bound if isinstance(kernel, BoundKernel) else ()
-    if not device.cluster_latency and any(a.field == CLUSTER for a in bound):
+    if not device.cluster_latency and any(a.field == CLUSTER for a in kernel.bound):
         yield Assumption(
             f"{device.name} has no cluster_latency: shared memory of other blocks counts as a "
             "block's own"
@@ -197,6 +197,6 @@ def _traits(model: Model) -> dict[str, float]:
     sector = model.device.sector_bytes
     stored, loaded = (float(v.total) + sector for v in (volumes.l2_store, volumes.l2_load))
     return {
-        "code_bytes": float(kernel.code_bytes if isinstance(kernel, BoundKernel) else 0),
+        "code_bytes": float(kernel.code_bytes),
         "stores_per_load": stored / loaded,
     }

@@ -20,6 +20,7 @@ from math import exp, expm1, log, log1p
 
 from perfassert.errors import RankingError
 from perfassert.hardware.shipped import read_fit
+from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Prediction
 
 TABLE = "pair-error"
@@ -88,7 +89,7 @@ def probability_faster(first: Prediction, second: Prediction) -> float | None:
 
 def timed_launch(prediction: Prediction) -> TimedLaunch:
     """What is needed of a prediction."""
-    compiled = prediction.resources.spill_bytes is not None
+    compiled = prediction.kernel_kind is KernelKind.COMPILED
     seconds = float(prediction.time)
     return TimedLaunch(prediction.kernel, compiled, prediction.limiter, seconds)
 

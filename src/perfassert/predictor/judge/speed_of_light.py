@@ -13,7 +13,6 @@ from collections import defaultdict
 from perfassert.hardware.entries import SYNONYMS, Scope
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import GraphKernel
 from perfassert.predictor.model import BoundLaunch, Model
 
 FLOATING_POINT = ("fp16", "fp32", "fp64", "sfu", "tensor", "tensor_fp64")
@@ -37,11 +36,10 @@ def _dram_seconds(bound_launch: BoundLaunch, device: Device) -> float:
 def _arithmetic_seconds(model: Model, device: Device) -> float:
     """Of the busiest pipeline, all SMs sharing the work evenly."""
     kernel, busy = model.bound_launch.kernel, defaultdict[str, float](float)
-    own = kernel.latencies if isinstance(kernel, GraphKernel) else {}  # not the device's operations
     needs = {
         name: (device.operation(name).pipeline, least_cycles(name, device))
         for name in {node.operation for node in model.graph.nodes}
-        if name not in own and _computes(name)
+        if name not in kernel.latencies and _computes(name)  # else not the device's operation
     }
     for node in model.graph.nodes:
         if node.operation in needs:

@@ -19,7 +19,6 @@ from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.cost.atomics import atomic_cycles
 from perfassert.predictor.cost.fetching import FETCH
@@ -124,8 +123,7 @@ def least_seconds(model: Model) -> float:
 
 def _roofline(model: Model) -> Mapping[str, float]:
     kernel, estimate = model.bound_launch.kernel, model.bound_launch.estimate
-    own = kernel.arithmetic if isinstance(kernel, BoundKernel) else ""
-    arithmetic = own or ARITHMETIC.get(kernel.dtype, "int32")
+    arithmetic = kernel.arithmetic or ARITHMETIC.get(kernel.dtype, "int32")
     working = model.launch.working_grid(model.bound_launch.effective_launch)
     return roofline(
         kernel, replace(model.launch, grid=working), model.device, estimate.volumes, arithmetic,
