@@ -226,7 +226,12 @@ class TestAnotherPrediction:
                 "object.__setattr__(p.volumes.dram_load, 'total', p.time) or p",
                 "was changed after it was made",
             ),
+            (
+                "p.__dict__.update(diagnosis=dataclasses.replace(p.diagnosis, stalls={})) or p",
+                "was changed after it was made",
+            ),
             ("pa.Prediction.from_dict(p.to_dict() | {'time': 1e-9})", "was read from data"),
+            ("pa.Prediction.from_dict(p.to_dict() | {'stalls': {}})", "was read from data"),
             (
                 "pickle.loads(pickle.dumps(dataclasses.replace(p, time=p.time / 2)))",
                 "was read from data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -144,13 +144,27 @@ Lane = tuple[TimelineSpan, ...]
 """Spans of one place for a resident warp, one after the other; later blocks take the place over."""
 
 
+class Timeline(tuple[Lane, ...]):
+    """The lanes of the warps of a scheduler; ``seal``: digest of what the predictor made."""
+
+    seal: str
+
+    def __new__(cls, lanes: Iterable[Lane], seal: str) -> Timeline:
+        """Make a tuple of the lanes."""
+        made = super().__new__(cls, lanes)
+        made.seal = seal
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Where the warps' time goes, and what would help; ``waits``: the longest first."""
+    """Where the warps' time goes, and what would help; ``waits``: the longest first; ``seal``:
+    digest of what the predictor made."""
 
     stalls: Mapping[str, float]
     advice: tuple[Advice, ...] | None
     waits: tuple[LineWait, ...] = ()
+    seal: str = field(default="", compare=False, repr=False)
 
 
 _NOT_DIAGNOSED = Diagnosis(MappingProxyType({}), None)
@@ -221,7 +235,7 @@ class Prediction:
             device and overrides; empty for data of earlier versions.
         asked: the question itself, where it was made in this process.
         on_expect: called with the outcomes of every :meth:`expect`.
-        seal: digest of what the predictor made; empty for what was read from data.
+        seal: digest of the values that the predictor made; empty for what was read from data.
 
     Example:
         >>> import perfassert as pa
@@ -368,7 +382,8 @@ class Prediction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         waits = self.diagnosis.waits if self.diagnosed else None
-        return (_from_pickle, (self.to_dict(self.diagnosed), waits, self.__dict__.get("timeline")))
+        lanes = tuple(self.timeline) if "timeline" in self.__dict__ else None
+        return (_from_pickle, (self.to_dict(self.diagnosed), waits, lanes))
 
     def probability_faster(self, other: Prediction) -> float | None:
         """How likely this launch is faster than another on the same device.

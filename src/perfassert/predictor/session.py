@@ -14,7 +14,12 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Diagnosis, Lane, Prediction
-from perfassert.prediction.seal import is_intact
+from perfassert.prediction.seal import (
+    has_intact_values,
+    is_intact_diagnosis,
+    seal_diagnosis,
+    seal_timeline,
+)
 from perfassert.predictor.judge.judge import judge
 from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch
@@ -117,7 +122,7 @@ class Session:
             return judge(question, self.model(question))
 
         values = self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
-        if not is_intact(values):  # somebody has written to a part that predictions share
+        if not has_intact_values(values):  # somebody has written to a part that predictions share
             values = make()
         return values.asked_in(Asked(question, self))
 
@@ -151,15 +156,19 @@ class Session:
             prediction: its answer.
         """
         if question.volumes:
-            return _NO_DIAGNOSIS
+            return seal_diagnosis(question.digest, _NO_DIAGNOSIS)
         from perfassert.engines.advisor.optimizers import plugged_optimizers
         from perfassert.predictor.diagnose.diagnose import diagnose
 
         def make() -> Diagnosis:
-            return diagnose(prediction, self.model(question), self.predict)
+            diagnosis = diagnose(prediction, self.model(question), self.predict)
+            return seal_diagnosis(question.digest, diagnosis)
 
         key = question.key and (question.key, SameObjects(plugged_optimizers().values()))
-        return self._memo.recall("diagnose", key, make, lambda _: _PREDICTION_BYTES)
+        diagnosis = self._memo.recall("diagnose", key, make, lambda _: _PREDICTION_BYTES)
+        if not is_intact_diagnosis(question.digest, diagnosis):  # as above
+            diagnosis = make()
+        return diagnosis
 
     def timeline(self, question: Question) -> tuple[Lane, ...]:
         """Return the first cycles of the warps of a scheduler.
@@ -168,13 +177,13 @@ class Session:
             question: what :meth:`ask` has made.
         """
         if question.volumes:
-            return ()
+            return seal_timeline(question.digest, ())
         from perfassert.predictor.diagnose.timeline import timeline
 
         return self._memo.recall(
             "timeline",
             question.key,
-            lambda: timeline(self.model(question)),
+            lambda: seal_timeline(question.digest, timeline(self.model(question))),
             lambda lanes: _SPAN_BYTES * sum(map(len, lanes)),
         )
 

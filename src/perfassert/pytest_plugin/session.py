@@ -30,7 +30,7 @@ from perfassert.kernel.launch import Args, Extent, Launch
 from perfassert.perf_toml.launches import launches as read_launches
 from perfassert.perf_toml.launches import of_kernel
 from perfassert.prediction.prediction import Prediction
-from perfassert.prediction.seal import content_digest, is_intact
+from perfassert.prediction.seal import is_copy, is_intact
 from perfassert.predictor.judge.pairs import CONFIDENCE
 from perfassert.predictor.predict import predict
 from perfassert.pytest_plugin import guesses
@@ -286,8 +286,7 @@ class Perf:
         __tracebackhide__ = True
         if is_intact(prediction):
             return
-        digest = content_digest(prediction)
-        if any(digest == seen.prediction.seal for seen in self.predicted):
+        if not prediction.seal and any(is_copy(prediction, p.prediction) for p in self.predicted):
             return
         how = (
             "was changed after it was made (by dataclasses.replace or object.__setattr__)"

@@ -10,7 +10,7 @@ from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
-from perfassert.prediction.seal import seal_prediction
+from perfassert.prediction.seal import seal_values
 from perfassert.predictor.judge.confidence import (
     DECIDED_WITHIN,
     confidence_by_band,
@@ -103,7 +103,7 @@ def judge(question: Question, model: Model) -> Prediction:
         speed_of_light=_seconds(light),
         question=question.digest,
     )
-    return seal_prediction(prediction)
+    return seal_values(prediction)
 
 
 def _least_model(question: Question, model: Model) -> Model:
