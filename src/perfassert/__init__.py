@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from perfassert.errors import ToolchainMissing as ToolchainMissing
     from perfassert.errors import UnitError as UnitError
     from perfassert.errors import UnknownDevice as UnknownDevice
+    from perfassert.facade.prediction import Prediction as Prediction
+    from perfassert.facade.session import Session as Session
+    from perfassert.facade.session import predict as predict
     from perfassert.frontends.cuda.inventory import KernelInfo as KernelInfo
     from perfassert.frontends.cuda.inventory import kernels as kernels
     from perfassert.frontends.cuda.kernels import from_cubin as from_cubin
@@ -64,10 +67,7 @@ if TYPE_CHECKING:
     from perfassert.perf_toml.launches import RecordedLaunch as RecordedLaunch
     from perfassert.perf_toml.launches import launches as launches
     from perfassert.prediction.prediction import Advice as Advice
-    from perfassert.prediction.prediction import Prediction as Prediction
     from perfassert.predictor.diagnose.measured_advice import advise as advise
-    from perfassert.predictor.predict import predict as predict
-    from perfassert.predictor.session import Session as Session
     from perfassert.pytest_plugin.session import Perf as Perf
     from perfassert.quantity import Quantity as Quantity
     from perfassert.ranking.autotune import AutotuneRanking as AutotuneRanking
@@ -107,9 +107,9 @@ _HOMES = {
     "frontends.nsight": ("read_samples",),
     "perf_toml.launches": ("RecordedLaunch", "launches"),
     "predictor.diagnose.measured_advice": ("advise",),
-    "predictor.predict": ("predict",),
-    "predictor.session": ("Session",),
-    "prediction.prediction": ("Advice", "Prediction"),
+    "facade.prediction": ("Prediction",),
+    "facade.session": ("Session", "predict"),
+    "prediction.prediction": ("Advice",),
     "pytest_plugin.session": ("Perf",),
     "quantity": ("Quantity",),
     "ranking.autotune": ("AutotuneRanking", "rank_autotune"),

@@ -23,15 +23,15 @@ from perfassert.engines.advisor.optimizer import CATEGORIES, Optimizer
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.expect.check import evaluate
 from perfassert.expect.metrics import METRICS, Kind, Metric
+from perfassert.facade.prediction import Prediction
+from perfassert.facade.session import predict
 from perfassert.hardware.load import load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel, GraphKernel, Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.diagnose.diagnose import advisor_case
-from perfassert.predictor.predict import predict
 from perfassert.predictor.rewrites.whatif import with_changes
 from perfassert.quantity import parse_quantity
 

@@ -69,9 +69,15 @@ def parameters(function: object) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
 
+def members(cls: type) -> dict[str, object]:
+    """What a class has of itself and of those classes of the package that it extends."""
+    owners = [owner for owner in cls.__mro__ if owner.__module__.startswith("perfassert")]
+    return {name: member for owner in reversed(owners) for name, member in vars(owner).items()}
+
+
 def methods(cls: type) -> Iterator[tuple[str, object]]:
-    """Public ones that the class itself has, ``__call__`` among them."""
-    for name, member in vars(cls).items():
+    """Public ones, ``__call__`` among them."""
+    for name, member in members(cls).items():
         if name.startswith("_") and name != "__call__":
             continue
         function = getattr(member, "__func__", member)
@@ -80,7 +86,7 @@ def methods(cls: type) -> Iterator[tuple[str, object]]:
 
 
 def properties(cls: type) -> Iterator[tuple[str, object]]:
-    for name, member in vars(cls).items():
+    for name, member in members(cls).items():
         if not name.startswith("_") and isinstance(member, (property, cached_property)):
             yield f"{cls.__name__}.{name}", member
 

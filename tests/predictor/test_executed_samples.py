@@ -10,8 +10,8 @@ from perfassert.engines.execution.sample import in_a_row
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.executed import WorkingBlocks, spread_blocks
+from perfassert.predictor.access_costs import access_costs
 from perfassert.predictor.diagnose.line_costs import line_costs
-from perfassert.predictor.predict import access_costs
 from perfassert.predictor.sample.executed import sample_blocks
 from perfassert.report import explain
 from perfassert.report.explain import executed_lines

@@ -8,7 +8,6 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.nsight import STALL_COLUMNS
 from perfassert.kernel.samples import REASONS, STALLS
-from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.diagnose import sampling
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
@@ -73,7 +72,7 @@ class TestShares:
 
     def test_round_trip(self, way):
         prediction = WAYS[way]()
-        again = Prediction.from_dict(prediction.to_dict())
+        again = pa.Prediction.from_dict(prediction.to_dict())
         assert dict(again.stalls) == dict(prediction.stalls)
         assert again.advice == prediction.advice
         assert again.to_json() == prediction.to_json()

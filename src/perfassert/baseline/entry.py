@@ -6,14 +6,16 @@ Numbers are in base units (seconds, bytes), exact to the ten digits that leave t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from perfassert.baseline.identity import digest
 from perfassert.expect.metrics import METRICS, Kind, Metric
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.tensor_map import TensorMap
-from perfassert.prediction.prediction import Prediction
 from perfassert.prediction.volumes import UNITS, Volume
+
+if TYPE_CHECKING:
+    from perfassert.facade.prediction import Prediction
 
 Entry = Mapping[str, Any]
 Path = tuple[str, ...]

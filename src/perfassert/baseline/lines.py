@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from perfassert.baseline.stalls import grown_stall
-from perfassert.prediction.prediction import Advice, Prediction
+from perfassert.facade.prediction import Prediction
+from perfassert.prediction.prediction import Advice
 from perfassert.predictor.diagnose.line_costs import LineCost, line_costs
 
 _CAUSE = 0.3  # of the difference: what brings back less is not called the cause

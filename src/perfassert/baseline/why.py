@@ -10,8 +10,8 @@ from perfassert.baseline.components import Change, components
 from perfassert.baseline.entry import Entry
 from perfassert.baseline.lines import cause_beyond_components
 from perfassert.baseline.stalls import grown_stall
+from perfassert.facade.prediction import Prediction
 from perfassert.kernel.description import CompiledKernel
-from perfassert.prediction.prediction import Prediction
 
 _NAMED = 2
 

@@ -10,7 +10,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import say
 from perfassert.errors import LaunchError
-from perfassert.prediction.prediction import Prediction
+from perfassert.facade.prediction import Prediction
 from perfassert.quantity import round_significant
 from perfassert.report.tables import Text, join, percent
 
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
 
 
 def _advise(options: argparse.Namespace) -> int:
-    from perfassert.predictor.predict import predict
+    from perfassert.facade.session import predict
 
     asked = work(options)
     if options.samples is not None and (len(asked) > 1 or options.coverage):
@@ -91,9 +91,9 @@ def _advice_output(
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
     from perfassert.cli.attempts import to_data, try_changes
+    from perfassert.facade.session import predict
     from perfassert.predictor.diagnose.diagnose import LEAST_GAIN, dependency_coverage
     from perfassert.predictor.diagnose.measured_advice import advise
-    from perfassert.predictor.predict import predict
     from perfassert.report.advice import coverage, report, to_dict
 
     if options.samples is None:

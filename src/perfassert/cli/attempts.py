@@ -15,7 +15,7 @@ from perfassert.cli.launches import RequestedLaunch
 from perfassert.cli.source_edits import add_launch_bounds, add_restrict, relocate, unroll_loop
 from perfassert.cli.sources import kernel_of
 from perfassert.errors import KernelSourceError, PerfAssertError
-from perfassert.prediction.prediction import Prediction
+from perfassert.facade.prediction import Prediction
 from perfassert.quantity import round_significant
 from perfassert.report.tables import Table, Text, join, table
 from perfassert.system.temporary import temporary_folder
@@ -161,8 +161,8 @@ def _predict_attempt(
     options: argparse.Namespace,
     text: str,
 ) -> Tried:
+    from perfassert.facade.session import predict
     from perfassert.predictor.model import model_of
-    from perfassert.predictor.predict import predict
     from perfassert.predictor.rewrites.relaunching import resizable, same_work
     from perfassert.predictor.rewrites.whatif import with_changes
 

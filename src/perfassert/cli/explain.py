@@ -30,9 +30,10 @@ def add(commands: Any) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from perfassert.facade.session import predict
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
-    from perfassert.predictor.predict import access_costs, predict
+    from perfassert.predictor.access_costs import access_costs
     from perfassert.report import explain
 
     kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)

@@ -16,6 +16,7 @@ from perfassert.cli.rank import shapes
 from perfassert.cli.sources import extent_of
 from perfassert.cli.values import values
 from perfassert.errors import KernelError, LaunchError
+from perfassert.facade.prediction import Prediction
 from perfassert.frontends.files import OWN, frontend_of
 from perfassert.frontends.tables import KernelTableReader
 from perfassert.hardware.model import Device
@@ -26,7 +27,6 @@ from perfassert.kernel.field import Field
 from perfassert.kernel.folding import fold_kernel
 from perfassert.kernel.integers import evaluate_integer
 from perfassert.kernel.launch import Launch, extent
-from perfassert.prediction.prediction import Prediction
 from perfassert.toml.text import format_string, format_value
 
 Data = Mapping[str, Any]
@@ -75,7 +75,7 @@ class Explorer:
 
     def predict(self, question: Data) -> Data:
         """The prediction, its layer conditions, and the test that would keep it."""
-        from perfassert.predictor.predict import predict
+        from perfassert.facade.session import predict
         from perfassert.report.html import page_row
 
         kernel, launch, device = self._read_question(question)

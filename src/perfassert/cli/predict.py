@@ -11,7 +11,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import LaunchError, PerfAssertError
-from perfassert.prediction.prediction import Prediction
+from perfassert.facade.prediction import Prediction
 
 
 def add(commands: Any) -> None:
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from perfassert.predictor.predict import predict
+    from perfassert.facade.session import predict
     from perfassert.report import plausibility
     from perfassert.report.prediction import text
 
@@ -65,8 +65,8 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
 
 def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int:
     """Every launch of a file; one that cannot be predicted does not hide the others."""
+    from perfassert.facade.session import predict
     from perfassert.predictor.ahead import compile_ahead
-    from perfassert.predictor.predict import predict
     from perfassert.report.launches import Predicted, text
 
     predictions = []

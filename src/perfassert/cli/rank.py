@@ -161,8 +161,8 @@ def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list
 
 
 def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
+    from perfassert.facade.session import predict
     from perfassert.hardware.load import device as load_device
-    from perfassert.predictor.predict import predict
 
     kernel, device = kernel_of(options), load_device(options.device)
     domain, args = extent_of(options.domain, "--domain"), arguments_of(options)
@@ -180,7 +180,7 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
 
 def make_ranking(tried: Sequence[Tried]) -> Ranking:
     """Order what could be predicted, fastest first."""
-    from perfassert.prediction.prediction import Prediction
+    from perfassert.facade.prediction import Prediction
     from perfassert.ranking.ranking import Ranking
 
     entries = [(t.block, Prediction.from_dict(t.data)) for t in tried if t.data is not None]

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.errors import KernelSourceError, LaunchError, PerfAssertError, in_short
+from perfassert.facade.prediction import Prediction
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Prediction
 from perfassert.system.confined import FOLDER, confining, outside
 from perfassert.system.python_children import isolate_imports
 
@@ -130,7 +130,7 @@ def explain(
     `details`: all lines rather than those that touch memory."""
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
-    from perfassert.predictor.predict import access_costs
+    from perfassert.predictor.access_costs import access_costs
     from perfassert.report.explain import to_dict
 
     code = _kernel(source, kernel, defines, assume, options, include_dirs)
@@ -199,7 +199,7 @@ def whatif(
 ) -> dict[str, Any]:
     """The launch predicted again with `changes`: `{"registers": 32}`, `{"block": [32, 8]}`, factors
     of the GPU's values (`{"dram_bandwidth": 2}`) or of latencies (`{"latency": {"fma": 0.5}}`)."""
-    from perfassert.predictor.predict import predict as predict_launch
+    from perfassert.facade.session import predict as predict_launch
     from perfassert.predictor.rewrites.whatif import with_changes
 
     before = _prediction(
@@ -232,9 +232,9 @@ def rank(
     `threads`. `best_is_faster`: how likely the best is faster; `tied`: not likely enough.
     `details`: all of them."""
     from perfassert.cli.rank import Tried, make_ranking, ranking_data, shapes
+    from perfassert.facade.session import predict as predict_launch
     from perfassert.hardware.load import device as load_device
     from perfassert.kernel.launch import extent
-    from perfassert.predictor.predict import predict as predict_launch
 
     target = load_device(_device(device))
     code = _kernel(source, kernel, defines, assume, options, include_dirs)
@@ -336,8 +336,8 @@ def _prediction(
     include_dirs: Sequence[str] | None,
     shared_bytes: int,
 ) -> Prediction:
+    from perfassert.facade.session import predict as predict_launch
     from perfassert.hardware.load import device as load_device
-    from perfassert.predictor.predict import predict as predict_launch
 
     code = _kernel(source, kernel, defines, assume, options, include_dirs)
     launch = _launch(grid, block, args, shared_bytes)

@@ -65,7 +65,7 @@ def _whatif(options: argparse.Namespace) -> int:
 
 def _predict_both(requested: RequestedLaunch, texts: list[str]) -> WhatIf:
     from perfassert.comparison.what_if import whatif
-    from perfassert.predictor.predict import predict
+    from perfassert.facade.session import predict
 
     before = predict(requested.kernel, requested.launch, requested.device)
     try:

@@ -51,13 +51,13 @@ from perfassert.comparison.read import Place, PredictionKey, Reported, ReportFil
 from perfassert.comparison.sides import Reading
 from perfassert.comparison.status import Status
 from perfassert.errors import KernelSourceError, PerfAssertError
+from perfassert.facade.prediction import Prediction
+from perfassert.facade.session import predict
 from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.hardware.load import device
 from perfassert.kernel.description import CompiledKernel, Kernel
-from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.predict import predict
 from perfassert.report.sources import costliest, sources
 from perfassert.version import MODEL_VERSION
 

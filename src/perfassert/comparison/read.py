@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from perfassert.comparison.line_changes import LineCosts, costs_of
 from perfassert.errors import PerfAssertError, ReportError
-from perfassert.prediction.prediction import Prediction
+from perfassert.facade.prediction import Prediction
 from perfassert.report.document import FORMAT, SCHEMA
 from perfassert.report.sources import costliest
 from perfassert.system.confined import read_bytes

@@ -8,8 +8,8 @@ from typing import Any
 
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.expect.metrics import METRICS
-from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.predict import predict
+from perfassert.facade.prediction import Prediction
+from perfassert.facade.session import predict
 from perfassert.predictor.rewrites.whatif import with_changes
 from perfassert.quantity import round_significant
 from perfassert.report.tables import percent, table

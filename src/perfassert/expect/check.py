@@ -11,7 +11,8 @@ from perfassert.errors import ExpectationError, ExpectationFailed, in_short
 from perfassert.expect.condition import Condition, Interval, Names, parse_condition
 from perfassert.expect.metrics import Kind, Metric, metric, value_of
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.prediction.prediction import UNSATURATED, Prediction
+from perfassert.prediction.prediction import UNSATURATED
+from perfassert.predictor.answer import Answer
 from perfassert.quantity import Quantity
 from perfassert.report.composition import composition
 from perfassert.report.tables import percent, table
@@ -21,7 +22,7 @@ UNDECIDED = "undecided"
 """The key of ``expect`` that says what becomes of what is undecided."""
 FAIL, ALLOW = "fail", "allow"
 """What becomes of what is undecided."""
-GATE: ContextVar[Callable[[Prediction], None] | None] = ContextVar("gate", default=None)
+GATE: ContextVar[Callable[[Any], None] | None] = ContextVar("gate", default=None)
 """Within a test that has the fixture ``perf``: raises for predictions that the predictor did not
 make. Elsewhere what is read from data may be checked too, as tools do that compare files."""
 
@@ -85,7 +86,7 @@ def check_undecided(given: object) -> None:
 
 
 def evaluate(
-    prediction: Prediction, conditions: Mapping[str, object], undecided: str = FAIL
+    prediction: Answer, conditions: Mapping[str, object], undecided: str = FAIL
 ) -> tuple[Outcome, ...]:
     """Every condition's outcome; raises :class:`ExpectationError` for senseless ones."""
     if not conditions:
@@ -101,9 +102,14 @@ def _refuse_undecided(outcome: Outcome) -> Outcome:
     return replace(outcome, passed=outcome.passed and not outcome.undecided)
 
 
-def check(prediction: Prediction, conditions: Mapping[str, object], undecided: str = FAIL) -> None:
+def check(
+    prediction: Answer,
+    conditions: Mapping[str, object],
+    undecided: str = FAIL,
+    on_expect: Callable[[tuple[Outcome, ...]], object] | None = None,
+) -> None:
     """Raise one :class:`ExpectationFailed` if any condition does not hold, or is undecided and may
-    not be."""
+    not be; ``on_expect``: called with the outcomes before."""
     __tracebackhide__ = True
     check_undecided(undecided)
     gate = GATE.get()
@@ -113,13 +119,13 @@ def check(prediction: Prediction, conditions: Mapping[str, object], undecided: s
         outcomes = evaluate(prediction, conditions, undecided)
     except ExpectationError as error:
         raise error.with_traceback(None) from None  # the way through this package helps nobody
-    if prediction.on_expect is not None:
-        prediction.on_expect(outcomes)
+    if on_expect is not None:
+        on_expect(outcomes)
     if not all(o.passed for o in outcomes):
         raise ExpectationFailed(failure_text(prediction, outcomes))
 
 
-def _outcome(prediction: Prediction, wanted: Metric, condition: Condition) -> Outcome:
+def _outcome(prediction: Answer, wanted: Metric, condition: Condition) -> Outcome:
     band = prediction.error_band(wanted.name)
     guessed = prediction.confidence == "guessed" and not (band.exact or wanted.says_trust)
     if isinstance(condition, Names):
@@ -142,7 +148,7 @@ def _outcome(prediction: Prediction, wanted: Metric, condition: Condition) -> Ou
     return Outcome(wanted, condition, shown, holds, band, guessed, difference, slack, tight)
 
 
-def rivals(prediction: Prediction) -> tuple[str, ...]:
+def rivals(prediction: Answer) -> tuple[str, ...]:
     """The limiter, and those whose bounds lie within the model's error below the largest.
 
     What keeps a launch from using any of its resources fully, latency and parallelism, has none.
@@ -162,7 +168,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(a.optimizer for a in value)  # type: ignore[attr-defined]
 
 
-def failure_text(prediction: Prediction, outcomes: tuple[Outcome, ...]) -> str:
+def failure_text(prediction: Answer, outcomes: tuple[Outcome, ...]) -> str:
     """Headline with the verdict, table, and what the failing metrics are made of."""
     failed = [o for o in outcomes if not o.passed]
     headline = "; ".join(_headline(o) for o in failed)

@@ -8,11 +8,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import ExpectationError, close_matches
-from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LIMITERS, Prediction
+from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LIMITERS
 from perfassert.quantity import GRANULARITIES, Quantity, round_significant
 
 if TYPE_CHECKING:
     from perfassert.plugins import Contributions
+    from perfassert.predictor.answer import Answer
 
 
 class Kind(str, Enum):
@@ -33,7 +34,7 @@ class Metric:
     """
 
     name: str
-    read: Callable[[Prediction], object]
+    read: Callable[[Any], object]
     unit: str = ""
     kind: Kind = Kind.QUANTITY
     extensive: bool = False
@@ -47,26 +48,26 @@ class Metric:
         return self.name == "confidence"
 
 
-def _has_accesses(p: Prediction) -> bool:
+def _has_accesses(p: Answer) -> bool:
     return bool(p.volumes.l1_wavefronts.fields)
 
 
-def _total(name: str) -> Callable[[Prediction], object]:
+def _total(name: str) -> Callable[[Answer], object]:
     return lambda p: getattr(p.volumes, name).total if _has_accesses(p) else None
 
 
-def _shared_wavefronts(p: Prediction) -> object:
+def _shared_wavefronts(p: Answer) -> object:
     """Unknown where shared memory is taken and nothing tells how it is accessed."""
     volume = p.volumes.shared_wavefronts
     return None if p.resources.shared_bytes and not volume.fields else volume.total
 
 
-def _roofline(p: Prediction, value: object) -> object:
+def _roofline(p: Answer, value: object) -> object:
     return value if float(p.roofline_time) > 0 else None
 
 
-def _both(level: str) -> Callable[[Prediction], object]:
-    def read(p: Prediction) -> object:
+def _both(level: str) -> Callable[[Answer], object]:
+    def read(p: Answer) -> object:
         if not _has_accesses(p):
             return None
         load = float(getattr(p.volumes, f"{level}_load").total)
@@ -76,7 +77,7 @@ def _both(level: str) -> Callable[[Prediction], object]:
     return read
 
 
-def _first_speedup(p: Prediction) -> object:
+def _first_speedup(p: Answer) -> object:
     if p.advice is None:
         return None
     return Quantity(p.advice[0].speedup if p.advice else 1.0)
@@ -171,7 +172,7 @@ def _read_plugin_metrics(plugin: str, metrics: Any) -> Iterator[tuple[str, Metri
         )
 
 
-def value_of(wanted: Metric, prediction: Prediction, per: str = "") -> object:
+def value_of(wanted: Metric, prediction: Answer, per: str = "") -> object:
     """The metric's value, per ``per`` if that is given.
 
     Raises :class:`ExpectationError` where this kernel cannot have the metric.

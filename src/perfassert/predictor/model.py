@@ -27,7 +27,7 @@ from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel_kind import KernelKind
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.cost.fetching import Fetching
 from perfassert.predictor.cost.memory import QUEUE, MemorySystem, with_touches
 from perfassert.predictor.question import Question
@@ -158,11 +158,10 @@ class Edit(Protocol):
         them."""
 
 
-def model_of(prediction: Prediction) -> Model:
+def model_of(prediction: Answer) -> Model:
     """Return what was simulated for a prediction that was made in this process."""
     assert prediction.asked is not None
-    model: Model = prediction.asked.model()
-    return model
+    return prediction.asked.session.model(prediction.asked.question)
 
 
 def make_model(

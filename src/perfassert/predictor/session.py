@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,14 @@ from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Diagnosis, Lane, Prediction
+from perfassert.prediction.prediction import Diagnosis, Lane, PredictionValues
 from perfassert.prediction.seal import (
     has_intact_values,
     is_intact_diagnosis,
     seal_diagnosis,
     seal_timeline,
 )
+from perfassert.predictor.answer import NO_DIAGNOSIS, Answer, Asked
 from perfassert.predictor.judge.judge import judge
 from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import Analyses
 
 _NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
-_NO_DIAGNOSIS = Diagnosis(MappingProxyType({}), None)
 _PREDICTION_BYTES = 24 << 10
 _NODE_BYTES, _MODEL_BYTES, _SPAN_BYTES = 6 << 10, 64 << 10, 200
 """Estimates of what a prediction, a node of a model, the rest of a model, and a span of a timeline
@@ -39,20 +38,10 @@ take in memory."""
 
 
 class Session:
-    """What is shared between predictions, within a budget of memory.
-
-    A prediction is the same in any session, after any other prediction; only its time differs.
-    Threads may share a session.
+    """What answers share, within a budget of memory; see :class:`perfassert.Session`.
 
     Args:
         budget: bytes that it keeps at most; 0: everything is made anew. Default: 512 MB.
-
-    Example:
-        >>> import perfassert as pa
-        >>> fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
-        >>> with pa.Session() as session:
-        ...     session.predict(fill, pa.Launch(16, 256), "a100").limiter
-        'parallelism'
     """
 
     def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
@@ -66,7 +55,7 @@ class Session:
         device: Device | str | Path,
         *,
         volumes: Mapping[str, str | float] | None = None,
-    ) -> Prediction:
+    ) -> Answer:
         """Predict a launch, as :func:`perfassert.predict` does.
 
         Args:
@@ -111,20 +100,20 @@ class Session:
             self._analyses = RecalledAnalyses(self._memo)
         return self._analyses
 
-    def answer(self, question: Question) -> Prediction:
-        """Return the prediction of a question, as an object that nobody else has.
+    def answer(self, question: Question) -> Answer:
+        """Return the answer of a question, as an object that nobody else has.
 
         Args:
             question: what :meth:`ask` has made.
         """
 
-        def make() -> Prediction:
+        def make() -> PredictionValues:
             return judge(question, self.model(question))
 
         values = self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
         if not has_intact_values(values):  # somebody has written to a part that predictions share
             values = make()
-        return values.asked_in(Asked(question, self))
+        return Answer.of_values(values, asked=Asked(question, self))
 
     def bound_launch(self, question: Question) -> BoundLaunch:
         """Return the kernel bound to its launch, and what it moves.
@@ -148,7 +137,7 @@ class Session:
 
         return self._memo.recall("model", question.key, make, _model_bytes)
 
-    def diagnose(self, question: Question, prediction: Prediction) -> Diagnosis:
+    def diagnose(self, question: Question, prediction: Answer) -> Diagnosis:
         """Return stalls and advice of a question's prediction.
 
         Args:
@@ -156,7 +145,7 @@ class Session:
             prediction: its answer.
         """
         if question.volumes:
-            return seal_diagnosis(question.digest, _NO_DIAGNOSIS)
+            return seal_diagnosis(question.digest, NO_DIAGNOSIS)
         from perfassert.engines.advisor.optimizers import plugged_optimizers
         from perfassert.predictor.diagnose.diagnose import diagnose
 
@@ -201,37 +190,6 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Asked:
-    """The question that a prediction answers, and the session that it was asked in."""
-
-    question: Question
-    session: Session
-
-    @property
-    def digest(self) -> str:
-        """Of the question's content."""
-        return self.question.digest
-
-    def origin(self) -> tuple[Kernel, Launch, Device] | None:
-        """Kernel, launch and device; None with measured volumes, which are of no other launch."""
-        if self.question.volumes:
-            return None
-        return self.question.kernel, self.question.launch, self.question.device
-
-    def model(self) -> Model:
-        """What was simulated."""
-        return self.session.model(self.question)
-
-    def diagnose(self, prediction: Prediction) -> Diagnosis:
-        """Stalls and advice of the prediction."""
-        return self.session.diagnose(self.question, prediction)
-
-    def timeline(self) -> tuple[Lane, ...]:
-        """The first cycles of the warps of a scheduler."""
-        return self.session.timeline(self.question)
 
 
 DEFAULT = Session()

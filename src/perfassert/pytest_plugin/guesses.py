@@ -10,7 +10,7 @@ import pytest
 from perfassert.errors import ExpectationFailed, PerfAssertWarning
 
 if TYPE_CHECKING:
-    from perfassert.prediction.prediction import Prediction
+    from perfassert.facade.prediction import Prediction
 
 CHOICES = ("error", "warn", "allow")
 GUESSED = "guessed"

@@ -27,7 +27,7 @@ from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.baseline.why import explain_rise
 from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
-from perfassert.prediction.prediction import Prediction
+from perfassert.facade.prediction import Prediction
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
 from perfassert.report.trust import confidence

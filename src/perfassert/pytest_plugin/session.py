@@ -21,6 +21,8 @@ from perfassert.errors import (
 )
 from perfassert.expect.check import Outcome
 from perfassert.expect.metrics import Kind, all_metrics
+from perfassert.facade.prediction import Prediction
+from perfassert.facade.session import predict
 from perfassert.frontends.cuda.kernels import own_toolchain, with_toolchain
 from perfassert.frontends.generators.recognised import kernel_of
 from perfassert.hardware.load import device as load_device
@@ -29,10 +31,8 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
 from perfassert.perf_toml.launches import launches as read_launches
 from perfassert.perf_toml.launches import of_kernel
-from perfassert.prediction.prediction import Prediction
-from perfassert.prediction.seal import is_copy, is_intact
+from perfassert.predictor.answer import is_copy, is_intact
 from perfassert.predictor.judge.pairs import CONFIDENCE
-from perfassert.predictor.predict import predict
 from perfassert.pytest_plugin import guesses
 from perfassert.pytest_plugin.baselines import BASELINES
 from perfassert.pytest_plugin.regression import TestBaselines

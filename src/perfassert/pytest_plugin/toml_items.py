@@ -24,7 +24,7 @@ from perfassert.pytest_plugin.swallowed import PERF
 from perfassert.pytest_plugin.usage import USAGE
 
 if TYPE_CHECKING:
-    from perfassert.prediction.prediction import Prediction
+    from perfassert.facade.prediction import Prediction
     from perfassert.pytest_plugin.session import Perf
 
 

@@ -10,13 +10,13 @@ from typing import Any, Union
 
 from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, RankingError, in_short
+from perfassert.facade.prediction import Prediction
+from perfassert.facade.session import predict
 from perfassert.frontends.generators.triton import from_triton
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch
-from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.predict import predict
 from perfassert.ranking.ranking import Key, Ranking
 from perfassert.report.tables import table
 

@@ -19,13 +19,13 @@ from perfassert.errors import (
 )
 from perfassert.expect.check import ALLOW, FAIL, check_undecided
 from perfassert.expect.condition import parse_share
+from perfassert.facade.prediction import Prediction
+from perfassert.facade.session import predict
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
-from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.ahead import compile_ahead
 from perfassert.predictor.judge.pairs import CONFIDENCE
-from perfassert.predictor.predict import predict
 from perfassert.quantity import to_list, to_real
 from perfassert.report.tables import Table, percent, table
 

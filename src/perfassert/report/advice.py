@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from perfassert.prediction.prediction import Advice, Prediction
+from perfassert.prediction.prediction import Advice
+from perfassert.predictor.answer import Answer
 from perfassert.report.tables import Table, Text, indent, join, percent, table
 from perfassert.report.trust import trust
 from perfassert.system.confined import may_be_shown, read_text
@@ -34,7 +35,7 @@ _EXPLAINED = (
 )
 
 
-def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> Text:
+def report(prediction: Answer, advice: Sequence[Advice], source: str) -> Text:
     """What ``perfassert advise`` prints; ``source``: where the samples come from."""
     grid, block = ("×".join(map(str, e)) for e in (prediction.grid, prediction.block))
     head = (
@@ -60,7 +61,7 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> Tex
     return join(parts)
 
 
-def busiest_server_text(prediction: Prediction) -> str:
+def busiest_server_text(prediction: Answer) -> str:
     """What the busiest server leaves to be won, where that is little; else empty."""
     servers = {name: float(prediction.bounds.get(name, 0.0)) for name in _ONLY}
     busiest = max(servers, key=lambda name: servers[name])
@@ -77,7 +78,7 @@ def coverage(before: float, after: float) -> str:
     return f"Single-dependency coverage: {shares[0]} before pruning, {shares[1]} after"
 
 
-def stalls(prediction: Prediction) -> Table:
+def stalls(prediction: Answer) -> Table:
     """Where the warps' time goes."""
     rows = sorted(prediction.stalls.items(), key=lambda item: -item[1])
     return table(
@@ -150,7 +151,7 @@ def _by(advice: Advice) -> str:
     return f"{advice.speedup:.2f}x as fast (formula {advice.formula_speedup:.2f}x)"
 
 
-def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> dict[str, Any]:
+def to_dict(prediction: Answer, advice: Sequence[Advice], source: str) -> dict[str, Any]:
     """The same as plain data."""
     from perfassert.prediction.prediction import advice_data, assumption_data
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perfassert.prediction.prediction import Prediction
 from perfassert.prediction.volumes import Volume
+from perfassert.predictor.answer import Answer
 from perfassert.quantity import Quantity
 from perfassert.report.advice import one
 from perfassert.report.tables import percent, table
@@ -12,7 +12,7 @@ _TOP = 3  # suggestions below a failure
 _NEGLIGIBLE = 1e-5  # of the total: shown as 0
 
 
-def composition(prediction: Prediction, metric: str, per: str = "") -> str:
+def composition(prediction: Answer, metric: str, per: str = "") -> str:
     """Text for one metric, or ``""`` where there is nothing to take apart."""
     if metric in _BY_BOUNDS:
         return _bounds(prediction)
@@ -33,7 +33,7 @@ def composition(prediction: Prediction, metric: str, per: str = "") -> str:
 _BY_BOUNDS = ("time", "cycles", "headroom", "roofline_time", "limiter", "roofline_limiter")
 
 
-def _bounds(p: Prediction) -> str:
+def _bounds(p: Answer) -> str:
     slowest = max(float(v) for v in p.bounds.values()) or 1.0
     rows = [
         (name, time, percent(float(time) / slowest, signed=False))
@@ -42,7 +42,7 @@ def _bounds(p: Prediction) -> str:
     return f"time of each limiter alone:\n{table(('limiter', 'time', 'of the slowest'), rows)}"
 
 
-def _occupancy(p: Prediction) -> str:
+def _occupancy(p: Answer) -> str:
     o = p.occupancy
     return (
         f"occupancy: {o.resident_blocks} blocks = {o.warps_per_unit} warps per compute unit, "
@@ -51,7 +51,7 @@ def _occupancy(p: Prediction) -> str:
     )
 
 
-def _volume(name: str, volume: Volume, p: Prediction, per: str) -> str:
+def _volume(name: str, volume: Volume, p: Answer, per: str) -> str:
     counts = {"thread": p.threads, "update": p.updates, "warp": p.warps, "block": p.blocks}
     count = counts.get(per, 1)
 

@@ -9,10 +9,11 @@ from typing import Any
 from perfassert.errors import PerfAssertError
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import SELECTED
-from perfassert.prediction.prediction import Lane, Prediction, TimelineSpan
+from perfassert.prediction.prediction import Lane, TimelineSpan
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.diagnose.diagnose import advisor_case
 from perfassert.predictor.model import model_of
-from perfassert.predictor.predict import predict
+from perfassert.predictor.session import DEFAULT
 from perfassert.report.explain import reachable_instructions
 from perfassert.report.sources import relative, waits
 
@@ -20,13 +21,13 @@ _MOST = 4000  # instructions of one listing
 _LEAST = 0.0005  # of the samples: shown as 0.1 % or more
 
 
-def diagnosis(prediction: Prediction, root: Path) -> dict[str, Any]:
+def diagnosis(prediction: Answer, root: Path) -> dict[str, Any]:
     """Timeline and waits, as plain data; files below ``root`` are relative to it."""
     shown = {"timeline": _timeline(prediction), "waits": waits(prediction, root)}
     return {key: value for key, value in shown.items() if value}
 
 
-def _timeline(prediction: Prediction) -> dict[str, Any] | None:
+def _timeline(prediction: Answer) -> dict[str, Any] | None:
     """Of what is diagnosed anyway: it takes a simulation of its own."""
     try:
         lanes = prediction.timeline
@@ -51,12 +52,12 @@ def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
     return {"reasons": reasons, "places": places, "warps": warps}
 
 
-def machine_code(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
+def machine_code(prediction: Answer, root: Path) -> list[dict[str, Any]]:
     """The instructions that a launch can reach, each with its line, the cycles that it stalls by
     its control code, its share of the stall samples, and for which instructions it waits: number,
     reason and share. Empty for what is not compiled code."""
     program = _program(prediction)
-    case = advisor_case(prediction, predict) if program else None
+    case = advisor_case(prediction, DEFAULT.predict) if program else None
     if program is None or case is None:
         return []
     whole = sum(b.count.all for b in case.blames) or 1.0
@@ -84,5 +85,5 @@ def _waiting(number: int, blames: list[tuple[int, str, float]]) -> Mapping[str, 
     return {"share": share, "waits": [list(b) for b in known if b[0] != number]}
 
 
-def _program(prediction: Prediction) -> Program | None:
+def _program(prediction: Answer) -> Program | None:
     return model_of(prediction).bound_launch.kernel.program

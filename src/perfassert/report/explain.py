@@ -9,7 +9,7 @@ from typing import Any
 
 from perfassert.kernel.executed import Extremes, IssueCounts
 from perfassert.kernel.program import Program, ProgramInstruction
-from perfassert.prediction.prediction import Prediction, assumption_data
+from perfassert.prediction.prediction import PredictionValues, assumption_data
 from perfassert.report.expressions import access_text, parameter_names, value_text
 from perfassert.report.tables import Table, Text, join, table
 from perfassert.report.trust import confidence
@@ -76,7 +76,7 @@ def text(
     program: Program,
     costs: Costs,
     assumptions: Sequence[Assumption],
-    prediction: Prediction | None = None,
+    prediction: PredictionValues | None = None,
     issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> Text:
     """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
@@ -187,7 +187,7 @@ def to_dict(
     program: Program,
     costs: Costs,
     assumptions: Sequence[Assumption],
-    prediction: Prediction | None = None,
+    prediction: PredictionValues | None = None,
     issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The same as plain data; ``wavefronts`` and ``sectors`` are null where no launch is given."""

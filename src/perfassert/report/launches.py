@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 from perfassert.quantity import Quantity
 from perfassert.report.tables import Table, Text, join, percent, table
 from perfassert.report.trust import confidence
@@ -18,7 +18,7 @@ class Predicted:
     label: str
     count: int
     launch: str
-    prediction: Prediction | None
+    prediction: PredictionValues | None
     error: str = ""
 
 
@@ -38,7 +38,7 @@ def text(launches: Sequence[Predicted]) -> Text:
     return join(parts)
 
 
-def _row(one: Predicted, prediction: Prediction, total: float) -> tuple[object, ...]:
+def _row(one: Predicted, prediction: PredictionValues, total: float) -> tuple[object, ...]:
     share = float(prediction.time) * one.count / total if total else 0.0
     return (
         one.label, one.count, one.launch, prediction.time, percent(share, signed=False),

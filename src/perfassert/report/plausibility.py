@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfassert.errors import ExpectationError
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 from perfassert.quantity import Quantity
 
 IMPOSSIBLE, PLAUSIBLE = "impossible", "plausible"
@@ -38,7 +38,7 @@ class Plausibility:
         return float(self.low) <= float(self.measured) <= float(self.high)
 
 
-def judge_measured(prediction: Prediction, measured: str) -> Plausibility:
+def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
     """Judge a measured time, such as ``"12.3 us"``.
 
     Raises :class:`~perfassert.errors.ExpectationError` for what is no time above 0, and
@@ -63,7 +63,7 @@ def judge_measured(prediction: Prediction, measured: str) -> Plausibility:
     )
 
 
-def _notes(prediction: Prediction, below: bool) -> list[str]:
+def _notes(prediction: PredictionValues, below: bool) -> list[str]:
     notes = []
     if not prediction.speed_of_light:
         notes.append("No speed of light is known of it: it moves and computes nothing that counts.")
@@ -74,7 +74,7 @@ def _notes(prediction: Prediction, below: bool) -> list[str]:
     return notes
 
 
-def text(judged: Plausibility, prediction: Prediction) -> str:
+def text(judged: Plausibility, prediction: PredictionValues) -> str:
     """What ``perfassert predict --measured`` adds."""
     where = "" if judged.headroom is None else (
         f": {judged.headroom:.3g} times the speed of light, {prediction.speed_of_light}"

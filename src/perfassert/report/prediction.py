@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfassert.errors import printable
 from perfassert.kernel_kind import KernelKind
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 from perfassert.report.tables import Table, Text, join, table
 from perfassert.report.trust import trust
 
@@ -12,7 +12,7 @@ _FAR = 0.1  # share of the time by which start phases may differ and nothing is 
 _ESTIMATED = ("time", "l2_load", "l2_store", "dram_load", "dram_store", "registers", "occupancy")
 
 
-def text(prediction: Prediction) -> Text:
+def text(prediction: PredictionValues) -> Text:
     """What ``perfassert predict`` prints."""
     v, occupancy = prediction.volumes, prediction.occupancy
     block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
@@ -55,7 +55,7 @@ def text(prediction: Prediction) -> Text:
     return join(parts)
 
 
-def _speed_of_light(prediction: Prediction) -> list[tuple[object, ...]]:
+def _speed_of_light(prediction: PredictionValues) -> list[tuple[object, ...]]:
     """The least time, and how far the predicted one is from it."""
     if prediction.headroom is None:
         return []
@@ -65,7 +65,7 @@ def _speed_of_light(prediction: Prediction) -> list[tuple[object, ...]]:
     ]
 
 
-def _phases(prediction: Prediction) -> list[tuple[object, ...]]:
+def _phases(prediction: PredictionValues) -> list[tuple[object, ...]]:
     """How far the time moves with the phase in which blocks start, where that is much."""
     if prediction.spread < _FAR:
         return []

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.diagnose.line_costs import line_costs
 from perfassert.predictor.diagnose.line_findings import line_findings
 
@@ -16,7 +16,7 @@ Sources = Mapping[str, list[dict[str, Any]]]
 COSTS = ("sectors", "wavefronts", "instructions")
 
 
-def sources(prediction: Prediction, root: Path) -> Sources:
+def sources(prediction: Answer, root: Path) -> Sources:
     """Of compiled code; files below ``root`` are relative to it."""
     result: dict[str, list[dict[str, Any]]] = {}
     for cost in line_costs(prediction):
@@ -29,7 +29,7 @@ def sources(prediction: Prediction, root: Path) -> Sources:
     return result
 
 
-def findings(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
+def findings(prediction: Answer, root: Path) -> list[dict[str, Any]]:
     """Lines that waste memory traffic, and how; files as in :func:`sources`."""
     return [
         {**asdict(finding), "file": relative(finding.file, root)}
@@ -37,7 +37,7 @@ def findings(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
     ]
 
 
-def waits(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
+def waits(prediction: Answer, root: Path) -> list[dict[str, Any]]:
     """Which lines wait for which, where that is known; files as in :func:`sources`."""
     return [
         {**asdict(wait), **{k: relative(getattr(wait, k), root) for k in ("file", "for_file")}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 from perfassert.report.tables import percent
 
 _MEANING = {
@@ -15,12 +15,12 @@ _MEANING = {
 _REASONS = 5  # the heaviest
 
 
-def trust(prediction: Prediction, metrics: Iterable[str] = ("time",)) -> str:
+def trust(prediction: PredictionValues, metrics: Iterable[str] = ("time",)) -> str:
     """Confidence with its reasons, and below it the known error of these metrics."""
     return f"{confidence(prediction)}\n{errors(prediction, metrics)}"
 
 
-def confidence(prediction: Prediction) -> str:
+def confidence(prediction: PredictionValues) -> str:
     """The confidence, what it means, and the heaviest assumed values with their shares."""
     lines = [f"confidence: {prediction.confidence}: {_meaning(prediction)}"]
     reasons = prediction.confidence_reasons
@@ -30,7 +30,7 @@ def confidence(prediction: Prediction) -> str:
     return "\n".join(lines)
 
 
-def _meaning(prediction: Prediction) -> str:
+def _meaning(prediction: PredictionValues) -> str:
     outside = prediction.error_band("time").outside
     if prediction.confidence == "extrapolated" and outside:
         return f"no kernel like this one was measured: {outside}"
@@ -42,7 +42,7 @@ def share(value: float) -> str:
     return "less than 1 %" if 0 < value < 0.01 else f"{value:.0%}".replace("%", " %")
 
 
-def errors(prediction: Prediction, metrics: Iterable[str]) -> str:
+def errors(prediction: PredictionValues, metrics: Iterable[str]) -> str:
     """Estimates with their error and where it was measured; those without one; and facts."""
     bands = {name: prediction.error_band(name) for name in metrics if name in prediction.errors}
     known = [

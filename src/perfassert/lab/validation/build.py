@@ -9,6 +9,7 @@ from typing import Any
 
 from perfassert.errors import SuiteError
 from perfassert.expect.metrics import METRICS, metric, value_of
+from perfassert.facade.prediction import Prediction
 from perfassert.frontends.files import OWN
 from perfassert.frontends.tables import IntegerOrText, of_a_tensor_map
 from perfassert.hardware.load import device as load_device
@@ -28,7 +29,6 @@ from perfassert.lab.validation.suite import (
     KernelSpec,
     MetricSpec,
 )
-from perfassert.prediction.prediction import Prediction
 
 Names = Mapping[str, int]
 Cells = Mapping[str, str]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfassert.errors import PerfAssertError, SuiteError
+from perfassert.facade.session import predict
 from perfassert.lab.validation.build import (
     make_cases,
     make_device,
@@ -23,7 +24,6 @@ from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.statistics import Vector, spearman
 from perfassert.lab.validation.suite import TIME, MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor.predict import predict
 from perfassert.predictor.rewrites.measured_volumes import MEASURABLE
 from perfassert.report.tables import percent, table
 from perfassert.system.process_pool import Submitter

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfassert.errors import PerfAssertError
+from perfassert.facade.session import predict
 from perfassert.lab.validation.build import (
     make_cases,
     make_device,
@@ -27,7 +28,6 @@ from perfassert.lab.validation.statistics import (
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor.judge.errors import PredictionKind, kind_of, read_traits
-from perfassert.predictor.predict import predict
 from perfassert.system.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
 

@@ -27,7 +27,8 @@ from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Samples
 from perfassert.kernel_kind import KernelKind
-from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
+from perfassert.prediction.prediction import Advice, Diagnosis
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.diagnose.block_shapes import better_shape
 from perfassert.predictor.diagnose.line_waits import line_waits
@@ -102,13 +103,13 @@ def by_formula(advice: Advice) -> Advice:
     return replace(advice, context={**advice.context, "estimate": "formula"})
 
 
-def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
+def advisor_case(prediction: Answer, predict: Predict) -> Case | None:
     """What optimizers are shown of a prediction; None where there are no instructions."""
     case = _profile(prediction, model_of(prediction), predict).case
     return None if case.sketch else case
 
 
-def dependency_coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
+def dependency_coverage(prediction: Answer, predict: Predict) -> tuple[float, float]:
     """Return the single dependency coverage before and after pruning (GPA §VI.C): the share of
     nodes of the dependency graph that have no operand with several sources."""
     return _profile(prediction, model_of(prediction), predict).coverage
@@ -232,7 +233,7 @@ def make_case(
     )
 
 
-def _most_speedup(prediction: Prediction) -> float | None:
+def _most_speedup(prediction: Answer) -> float | None:
     busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
     return float(prediction.time) / busiest if busiest else None
 

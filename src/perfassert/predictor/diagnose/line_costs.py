@@ -9,7 +9,7 @@ from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Extremes, IssueCounts, SampleWork
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.model import BoundLaunch, model_of
 from perfassert.quantity import round_significant
 from perfassert.source import SourceSpan
@@ -36,7 +36,7 @@ class LineCost:
     called: _Cost = _NOTHING
 
 
-def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
+def line_costs(prediction: Answer) -> tuple[LineCost, ...]:
     """By file and line; none for what is not compiled code, or was not predicted here."""
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()

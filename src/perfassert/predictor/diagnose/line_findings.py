@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfassert.engines.advisor.case import AccessFacts
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.program import ProgramInstruction
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.model import model_of
 
@@ -25,7 +25,7 @@ class LineFinding:
     message: str
 
 
-def line_findings(prediction: Prediction) -> tuple[LineFinding, ...]:
+def line_findings(prediction: Answer) -> tuple[LineFinding, ...]:
     """By file, line and rule, the worst of each; none for what is not compiled code, or was not
     predicted here. Accesses whose addresses are assumed are left out."""
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):

@@ -17,7 +17,7 @@ from perfassert.hardware.model import Device
 from perfassert.hardware.shipped import read_fit
 from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.error_band import FACT, ErrorBand
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 from perfassert.predictor.model import Model
 from perfassert.predictor.simulate.time import Time
 from perfassert.quantity import round_significant
@@ -118,7 +118,7 @@ _FURTHER_FACTS: Mapping[KernelKind, set[str]] = {
 }
 
 
-def kind_of(prediction: Prediction, device: Device) -> PredictionKind:
+def kind_of(prediction: PredictionValues, device: Device) -> PredictionKind:
     """The kind that a prediction counts as."""
     return PredictionKind(device.arch, prediction.kernel_kind.value, prediction.limiter)
 

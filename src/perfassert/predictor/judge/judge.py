@@ -9,7 +9,7 @@ from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.program import CLUSTER
-from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
+from perfassert.prediction.prediction import OccupancyResult, PredictionValues, Resources
 from perfassert.prediction.seal import seal_values
 from perfassert.predictor.judge.confidence import (
     DECIDED_WITHIN,
@@ -35,7 +35,7 @@ from perfassert.version import MODEL_VERSION
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 
-def judge(question: Question, model: Model) -> Prediction:
+def judge(question: Question, model: Model) -> PredictionValues:
     """Return the prediction: values, bands and confidence of a simulated launch.
 
     Args:
@@ -61,7 +61,7 @@ def judge(question: Question, model: Model) -> Prediction:
             confidence = confidence_by_band(bands["time"])
         else:
             bands = bands_of_guess(bands, apart)
-    prediction = Prediction(
+    prediction = PredictionValues(
         kernel=bound.name,
         kernel_kind=bound.kind,
         device=target.name,

@@ -21,7 +21,7 @@ from math import exp, expm1, log, log1p
 from perfassert.errors import RankingError
 from perfassert.hardware.shipped import read_fit
 from perfassert.kernel_kind import KernelKind
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 
 TABLE = "pair-error"
 CONFIDENCE = 0.9
@@ -74,7 +74,7 @@ class TimedLaunch:
     seconds: float
 
 
-def probability_faster(first: Prediction, second: Prediction) -> float | None:
+def probability_faster(first: PredictionValues, second: PredictionValues) -> float | None:
     """See :meth:`Prediction.probability_faster`."""
     if first.device_digest != second.device_digest:
         raise RankingError(
@@ -87,7 +87,7 @@ def probability_faster(first: Prediction, second: Prediction) -> float | None:
     return probability(timed_launch(first), timed_launch(second))
 
 
-def timed_launch(prediction: Prediction) -> TimedLaunch:
+def timed_launch(prediction: PredictionValues) -> TimedLaunch:
     """What is needed of a prediction."""
     compiled = prediction.kernel_kind is KernelKind.COMPILED
     seconds = float(prediction.time)
@@ -101,7 +101,7 @@ def probability(first: TimedLaunch, second: TimedLaunch) -> float | None:
     return pair_error(pair_kind(first, second)).probability(second.seconds / first.seconds)
 
 
-def _guesses(prediction: Prediction) -> frozenset[str]:
+def _guesses(prediction: PredictionValues) -> frozenset[str]:
     """What a guess rests on; where both rest on the same, it does not tell them apart."""
     if prediction.confidence != "guessed":
         return frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.expression import AXES, variables
 from perfassert.kernel.program import Program
-from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.prediction import PredictionValues
 
 _ALIKE = 1.25  # times as much from and to DRAM: more is other data, not another order
 
@@ -42,7 +42,7 @@ def resizable(kernel: Description) -> bool:
     return used <= asked
 
 
-def same_work(before: Prediction, after: Prediction) -> bool:
+def same_work(before: PredictionValues, after: PredictionValues) -> bool:
     """Whether as many threads in other blocks touch as much: a block that has a row of its own does
     not."""
     moved = [

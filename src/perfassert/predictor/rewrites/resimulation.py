@@ -26,7 +26,7 @@ from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import AccessKernel, BoundKernel, Description, Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.answer import Answer
 from perfassert.predictor.model import BoundLaunch, Model, estimate_bound_launch
 from perfassert.predictor.rewrites.bind import rewrite_kernel
 from perfassert.predictor.rewrites.cost import GraphRewrites
@@ -37,7 +37,7 @@ from perfassert.predictor.rewrites.traffic import rewrite_traffic
 from perfassert.predictor.rewrites.whatif import with_changes
 from perfassert.predictor.simulate.time import launch_time, least_seconds, loaded_model
 
-Predict = Callable[[Kernel, Launch, Device], Prediction]
+Predict = Callable[[Kernel, Launch, Device], Answer]
 """What predicts again; handed in, as predictions hand over to their diagnosis."""
 
 

@@ -18,7 +18,7 @@ from perfassert.kernel.description import (
 )
 from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.answer import Answer
 from perfassert.quantity import to_real
 
 _LAUNCH = ("grid", "block", "args")
@@ -41,9 +41,7 @@ _FIXED = (
 )
 
 
-def with_changes(
-    prediction: Prediction, changes: Mapping[str, Any]
-) -> tuple[Kernel, Launch, Device]:
+def with_changes(prediction: Answer, changes: Mapping[str, Any]) -> tuple[Kernel, Launch, Device]:
     """What to predict instead: ``changes`` as :func:`perfassert.whatif` takes them.
 
     Raises :class:`~perfassert.errors.KernelError` for a change that it does not know.

@@ -1,17 +1,52 @@
-"""Kernel + launch + device → prediction."""
+"""Sessions and ``predict`` of the public contract."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from perfassert.facade.prediction import Prediction
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
-from perfassert.kernel.executed import IssueCounts
+from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import session
 from perfassert.predictor.session import DEFAULT
-from perfassert.source import Assumption
+
+
+class Session(session.Session):
+    """What is shared between predictions, within a budget of memory.
+
+    A prediction is the same in any session, after any other prediction; only its time differs.
+    Threads may share a session.
+
+    Args:
+        budget: bytes that it keeps at most; 0: everything is made anew. Default: 512 MB.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
+        >>> with pa.Session() as session:
+        ...     session.predict(fill, pa.Launch(16, 256), "a100").limiter
+        'parallelism'
+    """
+
+    def predict(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        device: Device | str | Path,
+        *,
+        volumes: Mapping[str, str | float] | None = None,
+    ) -> Prediction:
+        """Predict a launch, as :func:`perfassert.predict` does.
+
+        Args:
+            kernel: from any entry point.
+            launch: grid, block and arguments.
+            device: a :class:`Device`, a name or alias, or the path of a device file.
+            volumes: measured volumes in place of predicted ones.
+        """
+        return Prediction.of_values(super().predict(kernel, launch, device, volumes=volumes))
 
 
 def predict(
@@ -55,24 +90,4 @@ def predict(
         Performance Model* (time). ``docs/explanation/model.md`` says where perfassert departs from
         them.
     """
-    return DEFAULT.predict(kernel, launch, device, volumes=volumes)
-
-
-def access_costs(
-    kernel: Kernel, launch: Launch, device: Device
-) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...], Mapping[int, IssueCounts]]:
-    """Of compiled code: wavefronts and sectors per warp instruction of each access, by number of
-    the instruction in its program; what the binding had to assume; and, by address, what executed
-    warps did, where a sample of blocks was executed."""
-    if not isinstance(kernel, CompiledKernel):
-        return {}, (), {}
-    bound_launch = DEFAULT.bound_launch(DEFAULT.ask(kernel, launch, device))
-    known = bound_launch.estimate.accesses
-    assert isinstance(bound_launch.kernel, BoundKernel)
-    costs = {
-        n.program: [(known[i].wavefronts, known[i].sectors) for i in n.touches if i in known]
-        for n in bound_launch.kernel.graph.nodes
-        if n.touches
-    }
-    work = bound_launch.kernel.work
-    return costs, bound_launch.kernel.assumptions, {} if work is None else work.issued
+    return Prediction.of_values(DEFAULT.predict(kernel, launch, device, volumes=volumes))

@@ -8,7 +8,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.prediction.prediction import LineWait
-from perfassert.prediction.seal import is_copy, is_intact
+from perfassert.predictor.answer import is_copy, is_intact
 from perfassert.predictor.diagnose import diagnose
 
 WAIT = LineWait("k.cu", 1, "k.cu", 2, "memory_dependency", 0.5)
