@@ -263,7 +263,7 @@ class CompiledKernel(Kernel):
 
     kind = KernelKind.COMPILED
 
-    compiled: CompilableCode = field()  # else the property of a kernel would be the default
+    compiled: CompilableCode = field()  # else the property of Kernel is its default
     spelled_out: Callable[[Launch], Launch] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
@@ -286,8 +286,8 @@ class Description(Kernel):
     """What engines read of every kernel.
 
     ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
-    block; ``spill_bytes``: a thread's stack, which only compiled kernels have. The properties say
-    what kernels have that are neither compiled nor graphs; fields of those go before them.
+    block; ``spill_bytes``: a thread's stack, which only compiled kernels have. The properties are
+    defaults of what only some kernels have, whose classes have fields of these names.
     """
 
     fields: Mapping[str, Field]
@@ -443,7 +443,7 @@ class BoundKernel(Description):
 
     spill_bytes: int
     graph: InstructionGraph
-    # As above, not the properties of a description.
+    # Without field() the properties of Description would be defaults of these.
     bound: tuple[BoundAccess, ...] = field()
     program: Program = field()
     code_bytes: int = field()

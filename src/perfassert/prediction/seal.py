@@ -1,4 +1,4 @@
-"""Whether a prediction still says what the predictor said.
+"""Seals of predictions: digests by which a change after they were made is seen.
 
 The predictor seals values, a diagnosis and a timeline, each when it makes it, with a digest of what
 they say. Whatever changes them later, ``dataclasses.replace``, ``object.__setattr__`` or a write to
