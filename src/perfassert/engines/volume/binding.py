@@ -101,7 +101,7 @@ def _group(
         tuple(sorted(ranges.items(), key=str)),
         tuple(_split_all(c, split, block) for c in conditions),
         access.loops, tuple(number for _, number in numbers), access.atomic and not access.merged,
-        bool(access.pieces), access.instruction in strong, access.turn,
+        bool(access.pieces), access.instruction in strong, access.turn, access.atomic,
     )  # fmt: skip
 
 

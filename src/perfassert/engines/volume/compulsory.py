@@ -22,7 +22,11 @@ from math import inf
 
 from perfassert.engines.volume.executed_waves import distinct_bytes
 from perfassert.engines.volume.footprint import box_volume
-from perfassert.engines.volume.groups import AccessGroup, coordinate_ranges, of
+from perfassert.engines.volume.groups import (
+    AccessGroup,
+    between_l2_and_dram,
+    coordinate_ranges,
+)
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.waves import Wave
 from perfassert.errors import LaunchError
@@ -58,8 +62,8 @@ def _wave_footprint(name: str, direction: Direction, waves: Sequence[Wave]) -> f
 def _launch_footprint(groups: LaunchGroups, name: str, direction: Direction) -> float:
     """The whole grid at once; infinite where that is not counted."""
     sector, launch = groups.device.sector_bytes, groups.launch
-    closed = of(direction, groups.fields.get(name, ()))
-    executed = [g for g in groups.executed.get(name, ()) if g.direction is direction]
+    closed = between_l2_and_dram(direction, groups.fields.get(name, ()))
+    executed = between_l2_and_dram(direction, groups.executed.get(name, ()))
     if closed and direction is Direction.LOAD:  # the waves tell, and loads are many
         return inf
     if not all(tied.same_in_blocks for group in closed for tied in group.tied):

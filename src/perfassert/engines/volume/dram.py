@@ -116,7 +116,7 @@ class _WaveTraffic:
     def load_parts(self, name: str, field: FieldWave) -> dict[str, float]:
         """DRAM to L2, by cause; empty where nothing of the field is loaded."""
         evicted = self.evicted_stores[name] if field.store else 0.0
-        if not (self.on_chip[name].load.instructions or field.partial or evicted):
+        if not (self.on_chip[name].load.instructions or field.load or field.partial or evicted):
             return {}
         capacity = self.reloaded[name] if field.load else 0.0
         return {**self.new[name], "capacity": capacity, "store_fill": field.partial + evicted}

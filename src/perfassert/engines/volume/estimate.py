@@ -150,7 +150,7 @@ def _l2_loads(
 
 
 def _l2_stores(on_chip: Mapping[str, FieldBlocks], device: Device) -> dict[str, dict[str, float]]:
-    storing = {name: f for name, f in on_chip.items() if f.store.instructions}
+    storing = {name: f for name, f in on_chip.items() if f.store.sectors or f.store.instructions}
     return _per_field(storing, lambda f: {"written_through": f.store.sectors * device.sector_bytes})
 
 

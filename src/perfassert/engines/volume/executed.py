@@ -36,7 +36,8 @@ from perfassert.kernel.names import Counter, Name
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedGroup:
     """One memory instruction; ``members``: numbers of the accesses that are copies of it;
-    ``serial``, ``past_l1``, ``turn``, ``loops``, ``ranges``: as of an :class:`AccessGroup`.
+    ``serial``, ``past_l1``, ``turn``, ``loops``, ``ranges``, ``atomic``: as of an
+    :class:`AccessGroup`.
     ``window``: the share of its executions that count, one after the other."""
 
     field: str
@@ -51,6 +52,7 @@ class ExecutedGroup:
     loops: tuple[Counter, ...] = ()
     ranges: tuple[tuple[Name, tuple[int, int]], ...] = ()
     window: float = 1.0
+    atomic: bool = False
 
     @property
     def sampled(self) -> Sampled:
@@ -74,7 +76,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
                 access.field, access.direction, access.bytes,
                 256 if field is None else field.alignment, access.touched, tuple(numbers),
                 access.atomic and not access.merged, access.instruction in strong, access.turn,
-                access.loops, tuple(sorted(access.ranges.items(), key=str)),
+                access.loops, tuple(sorted(access.ranges.items(), key=str)), atomic=access.atomic,
             )
         )  # fmt: skip
     return result

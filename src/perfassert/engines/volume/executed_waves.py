@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 
 from perfassert.engines.volume.executed import ExecutedGroup, executed_granules
-from perfassert.engines.volume.groups import IntArray
+from perfassert.engines.volume.groups import IntArray, between_l2_and_dram
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
@@ -29,8 +29,8 @@ def with_executed(sampled: Sequence[Wave], groups: LaunchGroups) -> list[Wave]:
         return list(sampled)
     counted = {}
     for name, own in groups.executed.items():
-        loads = [g for g in own if g.direction is Direction.LOAD]
-        stores = [g for g in own if g.direction is Direction.STORE]
+        loads = between_l2_and_dram(Direction.LOAD, own)
+        stores = between_l2_and_dram(Direction.STORE, own)
         counted[name] = launch_waves(loads, stores, groups.device, groups.resident_blocks)
     result = []
     for wave in sampled:

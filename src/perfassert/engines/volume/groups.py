@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,9 +50,9 @@ class AccessGroup:
     the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
     global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
     in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
-    of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address, and
-    ``turn``: how long each does; ``bulk``: copied past the L1; ``past_l1``: loads that ask the L2
-    whatever the L1 holds.
+    of the kernel's accesses. ``atomic``: changes in the L2 what it finds there; ``serial``: lanes
+    take turns at an address, and ``turn``: how long each does; ``bulk``: copied past the L1;
+    ``past_l1``: loads that ask the L2 whatever the L1 holds.
     """
 
     field: str
@@ -69,6 +70,7 @@ class AccessGroup:
     bulk: bool = False
     past_l1: bool = False
     turn: AtomicTurn = AtomicTurn.UNKNOWN
+    atomic: bool = False
 
     @cached_property
     def coefficients(self) -> dict[Name, int]:
@@ -131,6 +133,25 @@ def _symbols(term: tuple[Symbol, int]) -> Iterable[Name]:
 def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]:
     """The groups of one direction."""
     return [g for g in groups if g.direction is direction]
+
+
+class Moving(Protocol):
+    """A group of accesses, with a closed form or executed."""
+
+    @property
+    def direction(self) -> Direction: ...
+
+    @property
+    def atomic(self) -> bool: ...
+
+
+_Group = TypeVar("_Group", bound=Moving)
+
+
+def between_l2_and_dram(direction: Direction, groups: Iterable[_Group]) -> list[_Group]:
+    """The groups whose sectors the L2 loads from DRAM, or stores there: what is changed in the L2
+    comes from DRAM first, whether or not a thread wants the result."""
+    return [g for g in groups if g.direction is direction or g.atomic]
 
 
 def coordinate_ranges(launch: Launch) -> dict[Name, tuple[int, int]]:

@@ -85,10 +85,12 @@ def field_blocks(
         if group.bulk:
             cost = replace(cost, wavefronts=0.0, tag_cycles=0.0, cycles=0.0)
             copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
-        elif group.past_l1:
-            past_l1 += cost.sectors * device.sector_bytes
+        elif group.past_l1 or group.atomic:
+            past_l1 += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
+        if group.atomic and group.direction is Direction.LOAD:
+            costs[Direction.STORE] = costs[Direction.STORE].plus(_operands(cost))
         asked[group.members] = cost.sectors * device.sector_bytes
     loads = _loads(groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
@@ -114,10 +116,13 @@ def executed_blocks(
     asked: dict[tuple[int, ...], float] = {}
     for group in groups:
         cost = executed_cost(group, device)
-        past_l1 += cost.sectors * device.sector_bytes * group.past_l1
+        if group.direction is Direction.LOAD and (group.past_l1 or group.atomic):
+            past_l1 += cost.sectors * device.sector_bytes
         asked[group.members] = cost.sectors * device.sector_bytes
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
+        if group.atomic and group.direction is Direction.LOAD:
+            costs[Direction.STORE] = costs[Direction.STORE].plus(_operands(cost))
     loads = _executed_loads(groups)
     unique = block_footprint(loads, device.sector_bytes)
     lines = block_footprint(loads, device.l1_line_bytes)
@@ -132,6 +137,11 @@ def executed_blocks(
         tuple(sampling_notes(groups, unique)),
         asked,
     )
+
+
+def _operands(cost: WarpCost) -> WarpCost:
+    """What an atomic whose result is used sends to the L2, besides what comes back."""
+    return WarpCost(sectors=cost.sectors)
 
 
 def _footprints(
@@ -221,8 +231,9 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
 
 def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
     """Those that go through the L1."""
-    return [g for g in of(Direction.LOAD, groups) if not (g.bulk or g.past_l1)]
+    return [g for g in of(Direction.LOAD, groups) if not (g.bulk or g.past_l1 or g.atomic)]
 
 
 def _executed_loads(groups: Sequence[ExecutedGroup]) -> list[ExecutedGroup]:
-    return [g for g in groups if g.direction is Direction.LOAD and not g.past_l1]
+    loads = (g for g in groups if g.direction is Direction.LOAD)
+    return [g for g in loads if not (g.past_l1 or g.atomic)]

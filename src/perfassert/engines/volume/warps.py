@@ -29,6 +29,7 @@ from perfassert.engines.volume.representatives import Representative
 from perfassert.engines.volume.runs import distinct
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
+from perfassert.kernel.affine import Affine
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter, Name
@@ -163,7 +164,8 @@ def _cost_lanes(
     group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, warp_size: int
 ) -> LaneAddresses:
     """The lanes that the cost of a group is counted from: of bulk copies only the threads that
-    issue them, usually one of a block, each as a warp of its own."""
+    issue them, each as a warp of its own. A warp issues a copy once, whichever of its threads are
+    there; what differs from thread to thread is issued for one after the other."""
     if not group.bulk:
         return lane_addresses(group, blocks, launch, warp_size)
     loops = frozenset(group.loops)
@@ -172,8 +174,14 @@ def _cost_lanes(
         ranges=tuple((s, r) for s, r in group.ranges if s not in loops),
         conditions=tuple(c for c in group.conditions if not loops.intersection(c.symbols())),
     )  # fmt: skip
-    issuing = lane_addresses(own, blocks, launch, 1).active.any(axis=(0, 2))
-    return lane_addresses(group, blocks, launch, 1, threads=np.flatnonzero(issuing))
+    issuing = np.flatnonzero(lane_addresses(own, blocks, launch, 1).active.any(axis=(0, 2)))
+    if not _THREAD.intersection(Affine(0, group.terms).symbols()):
+        issuing = issuing[np.unique(issuing // warp_size, return_index=True)[1]]
+    return lane_addresses(group, blocks, launch, 1, threads=issuing)
+
+
+_THREAD = frozenset((*AXES, *(f"threadIdx.{axis}" for axis in AXES), "laneid", "warpid"))
+"""Coordinates in which the threads of a warp differ."""
 
 
 def lane_addresses(

@@ -56,7 +56,7 @@ from perfassert.engines.volume.footprint import (
     reach,
     threads_in,
 )
-from perfassert.engines.volume.groups import AccessGroup, of
+from perfassert.engines.volume.groups import AccessGroup, between_l2_and_dram
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.runs import Runs, common, inner_granules, size, to_granules, union
 from perfassert.hardware.model import Device
@@ -232,7 +232,7 @@ def _field_wave(
     before_y: Sequence[BlockBox],
     before_z: Sequence[BlockBox],
 ) -> FieldWave:
-    loads, stores = of(Direction.LOAD, groups), of(Direction.STORE, groups)
+    loads, stores = (between_l2_and_dram(d, groups) for d in (Direction.LOAD, Direction.STORE))
     load = overlap_y = overlap_z = store = partial = 0.0
     grain, sector = device.dram_granularity, device.sector_bytes
     everything = []
