@@ -424,7 +424,11 @@ class ExpressionPool:
         )  # fmt: skip
 
     def _all_zero(self, difference: Expression) -> Expression | None:
-        """``a | b == 0`` as ``a == 0 and b == 0``, ``x // d == 0`` as ``x < d``."""
+        """``a | b == 0`` as ``a == 0 and b == 0``, ``x // d == 0`` as ``x < d``; conditions that
+        are packed into a word, ``2 · p + 8 · q == 0``, as ``not p and not q``."""
+        packed = [self._packed(monomial, factor) for monomial, factor in difference.terms]
+        if None not in packed:
+            return self.all_of(self.logical_not(p) for p in packed if p is not None)
         if len(difference.terms) != 1 or len(difference.terms[0][0]) != 1:
             return None
         atom = self.atoms[difference.terms[0][0][0]]
@@ -435,6 +439,12 @@ class ExpressionPool:
         if divided and self.nonnegative(atom.arguments[0]):
             return self.compare("<", *atom.arguments)
         return None
+
+    def _packed(self, monomial: Monomial, factor: int) -> Expression | None:
+        """The condition that a term is a positive multiple of."""
+        if len(monomial) != 1 or factor <= 0 or self.atoms[monomial[0]].function not in _TRUTHS:
+            return None
+        return self.polynomial({monomial: 1})
 
     def _remainders(self, value: Expression) -> Iterator[tuple[Expression, Expression]]:
         """Remainders ``x − d · (x // d)`` that the value may contain, with their divisors."""
@@ -769,7 +779,8 @@ class ExpressionPool:
 _POWERS = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
 _MAXIMA: dict[Name, int] = {name: LIMITS[name][1] + 1 for name in _POWERS}
 """Powers of two that coordinates stay below."""
-_CONDITIONS = ("<", "==", "not", "and", "or", "negative", "<<", "halvings", "doublings")
+_TRUTHS = ("<", "==", "not", "and", "or", "negative")
+_CONDITIONS = (*_TRUTHS, "<<", "halvings", "doublings")
 
 
 def _degree(value: Expression) -> int:

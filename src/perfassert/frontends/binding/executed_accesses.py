@@ -34,13 +34,23 @@ def with_touched(
     for number, access in enumerate(result):
         fields.setdefault((access.space, access.field), []).append(number)
     for (space, _), numbers in fields.items():
-        if space == "local":
+        if space == "local":  # where on the stack is known; whether at all is not
+            sampled = executed.sampled_for(space)
+            for n in numbers:
+                if sampled is not None and _is_never_run(executed, maker[n]):
+                    result[n] = replace(result[n], touched=Touched(sampled), rests_on=())
             continue
         if all(touched[n] is not None for n in numbers) and _open(binder, bound, maker, numbers):
             for n in numbers:
                 result[n] = replace(result[n], touched=touched[n], rests_on=())
     _forget(binder, bound, result)
     return tuple(result)
+
+
+def _is_never_run(executed: Executed, instruction: ProgramInstruction) -> bool:
+    """Whether no executed warp came to an instruction, as far as each is counted."""
+    counts = None if executed.work is None else executed.work.counts.get(instruction.address)
+    return counts is not None and not any(counts)
 
 
 def _forget(binder: Binder, before: Iterable[BoundAccess], after: Iterable[BoundAccess]) -> None:

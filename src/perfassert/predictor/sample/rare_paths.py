@@ -3,9 +3,9 @@
 ``sinf`` reduces large arguments in a loop, ``sqrtf`` and divisions mend denormal ones, ``pow`` asks
 for infinities. Which jumps those are the compiler does not say. So a few blocks are executed with
 ordinary numbers wherever the code loads floats of unknown content; a jump that all of them take
-the same way is taken that way. What compares a float takes both signs; what looks at the bits of
-one, which only functions do, need only be right for positive numbers. What a program decides by
-its data goes both ways, and stays open.
+the same way is taken that way, and so is one that few take to the slow path of a function. What
+compares a float takes both signs; what looks at the bits of one, which only functions do, need only
+be right for positive numbers. What a program decides by its data goes both ways, and stays open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.executed import WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, PresetSource, Relation
-from perfassert.kernel.program import Program
+from perfassert.kernel.program import Program, ProgramInstruction
+from perfassert.kernel.roles import Role
 
 _BLOCKS = 2
 _LIMITS = ExecutionLimits(lane_instructions=2_000_000, instructions=20_000)
@@ -36,6 +37,8 @@ _CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND)
 _OF_FLOATS = (Kind.FLOAT_COMPARE, Kind.DOUBLE_COMPARE)
 _NEAR = 200  # instructions before a jump that are looked at
 _SAME = (Relation.EQ, Relation.NE)
+_SELDOM = 0.125
+"""Share of the warps up to which a function's slow path is taken never to be executed."""
 
 
 def rare_sides(
@@ -62,17 +65,21 @@ def rare_sides(
         run = execute(
             replace(code, presets=presets), launch, arguments, some, _LIMITS, needed, reads=reads
         )
-        if len(run.cut):
-            return frozenset()
         for jump, counts in run.taken.items():
             jumped, fell = counts.sum(axis=0).tolist()
-            if run.guesses.get(jump) != ORDINARY or bool(jumped) == bool(fell):
-                continue  # something else decides, or both sides are taken
+            if run.guesses.get(jump) != ORDINARY:
+                continue  # something else decides
             behind, address = _deciding(machine, jump), machine.instructions[jump].address
-            if _asks_for_equality(behind) and _touches_memory(program, address, not jumped):
-                continue
+            side = jumped < fell  # the one that is taken less often, if at all
+            own = _only_on(program, address, side)
+            seen = any(i.accesses or i.fence or i.bulk for i in own)
+            if min(jumped, fell):
+                if min(jumped, fell) > _SELDOM * (jumped + fell) or not _is_of_a_function(own):
+                    continue
+            elif seen and (_asks_for_equality(behind) or len(run.cut)):
+                continue  # what more iterations would tell
             if signed or _looks_at_bits(behind):
-                sides.add((address, not jumped))
+                sides.add((address, side))
     return frozenset(sides)
 
 
@@ -143,8 +150,16 @@ def _asks_for_equality(behind: Sequence[Micro]) -> bool:
     return any(o.kind in _OF_FLOATS and o.detail[0] in _SAME for o in behind)
 
 
-def _touches_memory(program: Program, address: int, jumps: bool) -> bool:
-    """Whether what only one side of a jump leads to accesses memory or waits for other warps."""
+def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
+    """Whether a side is a function's slow path: a routine of the compiler's, or an array on the
+    stack, and nothing that other threads or the program's buffers see."""
+    private = all(a.space == "local" for i in side for a in i.accesses)
+    own = any(i.accesses or Role.IN_LIBRARY in i.roles for i in side)
+    return private and own and not any(i.fence or i.bulk for i in side)
+
+
+def _only_on(program: Program, address: int, jumps: bool) -> list[ProgramInstruction]:
+    """Instructions that only one side of a jump leads to."""
     place = {block: n for n, block in enumerate(program.order)}
 
     def reachable_from(start: int) -> set[int]:
@@ -157,15 +172,14 @@ def _touches_memory(program: Program, address: int, jumps: bool) -> bool:
                     stack.append(successor)
         return visited
 
+    result: list[ProgramInstruction] = []
     for block in program.blocks.values():
         if program.instructions[block.stop - 1].address == address and len(block.successors) == 2:
             sides = [reachable_from(s) for s in block.successors]  # where it jumps to comes first
             own = sides[0] - sides[1] if jumps else sides[1] - sides[0]
             inside = (program.blocks[b] for b in own if b in program.blocks)
-            if any(i.accesses or i.fence or i.bulk
-                   for b in inside for i in program.instructions[b.start : b.stop]):  # fmt: skip
-                return True
-    return False
+            result += [i for b in inside for i in program.instructions[b.start : b.stop]]
+    return result
 
 
 def _deciding(machine: MachineCode, jump: int) -> list[Micro]:
