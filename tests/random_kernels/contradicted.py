@@ -1,8 +1,9 @@
 """Random kernels whose closed forms are contradicted by executed blocks, and launches of them.
 
-``python -m tests.random_kernels.contradicted SEED FIRST COUNT`` searches among the kernels of a
-seed and prints the numbers of those that are contradicted on an A100. ``contradicted.toml`` keeps
-what was found.
+``python -m tests.random_kernels.contradicted KINDS SEED FIRST COUNT`` searches among the kernels of
+a seed and prints the numbers of those that are contradicted on an A100, with their kind. KINDS is a
+key of :data:`KINDS`: kernels of ``any`` kind seldom are, those of ``wrapping`` often.
+``contradicted.toml`` keeps some numbers, no number twice: all of the kernels fit into one file.
 """
 
 import sys
@@ -13,17 +14,29 @@ import perfassert as pa
 from perfassert.source import CORRECTED
 from perfassert.toml.tables import loads
 
+from . import generator, wrapping
 from .generator import generate
 from .measure import device_of, source_of
 
 KEPT = Path(__file__).with_name("contradicted.toml")
+KINDS = {"any": generator.KINDS, "wrapping": wrapping.KINDS}
 _TOGETHER = 20  # kernels in a file
 
 
 def kept():
-    """Pairs of seed and number of contradicted kernels."""
+    """Contradicted kernels."""
     table = loads(KEPT.read_text("utf-8"))
-    return [(int(seed), number) for seed, numbers in table["numbers"].items() for number in numbers]
+    return [
+        generate(int(seed), number, KINDS[kinds])[0]
+        for kinds, seeds in table.items()
+        for seed, numbers in seeds.items()
+        for number in numbers
+    ]
+
+
+def is_contradicted(prediction):
+    """Return True if executed blocks stand in for a closed form."""
+    return any(a.text.startswith(CORRECTED) for a in prediction.assumptions)
 
 
 def launches(kernel):
@@ -42,24 +55,25 @@ def launches(kernel):
     ]
 
 
-def search(seed, first, count):
-    """Yield the numbers of contradicted kernels among ``count`` kernels of a seed."""
+def search(kinds, seed, first, count):
+    """Yield number and kernel of those that are contradicted among ``count`` kernels of a seed."""
     device = device_of("sm_80")
     for start in range(first, first + count, _TOGETHER):
-        kernels = [generate(seed, n)[0] for n in range(start, start + _TOGETHER)]
+        numbers = range(start, min(start + _TOGETHER, first + count))
+        kernels = [generate(seed, n, KINDS[kinds])[0] for n in numbers]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "kernels.cu")
             path.write_text(source_of(kernels))
-            for number, kernel in enumerate(kernels, start):
+            for number, kernel in zip(numbers, kernels, strict=True):
                 try:
-                    made = pa.from_cuda(path, kernel.instance())
-                    found = pa.predict(made, launches(kernel)[0], device)
+                    compiled = pa.from_cuda(path, kernel.instance())
+                    prediction = pa.predict(compiled, launches(kernel)[0], device)
                 except pa.PerfAssertError:
                     continue
-                if any(a.text.startswith(CORRECTED) for a in found.assumptions):
-                    yield number
+                if is_contradicted(prediction):
+                    yield number, kernel
 
 
 if __name__ == "__main__":
-    for found in search(*map(int, sys.argv[1:])):
-        print(found, flush=True)
+    for number, kernel in search(sys.argv[1], *map(int, sys.argv[2:])):
+        print(number, kernel.kind, flush=True)

@@ -21,9 +21,9 @@ KINDS = {
 }  # fmt: skip
 
 
-def generate(seed, number):
-    """The kernel of that number, with the run of all of its threads."""
-    kind = Random(f"{seed}/{number}").choices(list(KINDS), list(KINDS.values()))[0]
+def generate(seed, number, kinds=KINDS):
+    """The kernel of that number, with the run of all of its threads; ``kinds``: kind → weight."""
+    kind = Random(f"{seed}/{number}").choices(list(kinds), list(kinds.values()))[0]
     for attempt in range(_ATTEMPTS):
         draw = Draw(seed, number, attempt, kind.__name__)
         try:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfassert.frontends.toolchain import tools
-from random_kernels import oracle
+from random_kernels import oracle, wrapping
 from random_kernels.expressions import (
     INT,
     TYPES,
@@ -150,8 +150,9 @@ def test_a_kernel_of_a_number_is_always_the_same():
     assert generate(3, 7)[0].source() == generate(3, 7)[0].source() != generate(3, 8)[0].source()
 
 
-def test_every_kind_is_drawn():
-    assert {generate(1, n)[0].kind for n in range(150)} == {k.__name__ for k in KINDS}
+@pytest.mark.parametrize("kinds", [KINDS, wrapping.KINDS])
+def test_every_kind_is_drawn(kinds):
+    assert {generate(1, n, kinds)[0].kind for n in range(150)} == {k.__name__ for k in kinds}
 
 
 # The expressions
