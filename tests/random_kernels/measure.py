@@ -10,7 +10,7 @@ import perfassert as pa
 from perfassert.source import CORRECTED, DISAGREEMENT
 
 from . import oracle
-from .generator import generate
+from .generator import KINDS, generate
 from .program import PREAMBLE
 
 DEVICES = {"sm_75": "RTX-2080-Ti", "sm_80": "A100-SXM4-40GB", "sm_90": "H100-SXM5-80GB",
@@ -130,10 +130,10 @@ def measure(kernel, run, path, device):
     return outcome
 
 
-def measure_all(seed, numbers, arch):
+def measure_all(seed, numbers, arch, kinds=KINDS):
     """Outcomes of the kernels of these numbers, compiled in one file."""
     start = _cpu()
-    drawn = [generate(seed, number) for number in numbers]
+    drawn = [generate(seed, number, kinds) for number in numbers]
     device = device_of(arch)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernels.cu")

@@ -56,6 +56,13 @@ def test_volumes_are_those_counted(group, toolchain):
     assert failures == expected
 
 
+@pytest.mark.exhaustive(one_in=5)
+@pytest.mark.parametrize("first", range(2000, 2100, 20))
+def test_executed_blocks_decide_where_integers_wrap_around(first, toolchain):
+    outcomes = measure_all(SEED, range(first, first + 20), "sm_80", wrapping.KINDS)
+    assert {o.failure for o in outcomes} == {"", "corrected by execution"}
+
+
 # The count
 
 
