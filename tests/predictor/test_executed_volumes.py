@@ -350,3 +350,21 @@ def test_data_that_ask_for_more_get_more(predicted, less, more, volume, field):
         for n in (less, more)
     )
     assert few < 0.9 * many
+
+
+@pytest.mark.parametrize("by", [8, 64])
+def test_addresses_far_outside_of_all_buffers_belong_to_no_other_block(tmp_path, by):
+    """They wrap around below 0, and have bits where the numbers of blocks are kept."""
+    path, blocks = tmp_path / "far.cu", 7
+    path.write_text(
+        f"""extern "C" __global__ void far(const float* a, float* b) {{
+            size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+            b[i] = a[(i - 50) / {by} + 100];
+        }}"""
+    )
+    prediction = pa.predict(pa.from_cuda(path), pa.Launch(blocks, BLOCK), "a100")
+    places = [((i - 50) % 2**64) // by + 100 for i in range(blocks * BLOCK)]
+    sectors = {(i // BLOCK, place // 8) for i, place in enumerate(places)}
+    near = {sector for sector in sectors if sector[1] < 2**30}
+    counted = float(prediction.volumes.l2_load.parts["compulsory"]) / 32
+    assert len(near) <= counted <= len(sectors)

@@ -69,7 +69,9 @@ class Rows:
 
 
 ADDRESS_BITS = 46
-"""Of every address; what is left of a word numbers the executed blocks."""
+"""Of every address in a buffer; what is left of a word numbers the executed blocks."""
+ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
+"""Bits of an address that are kept; one far outside of all buffers has more."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -88,7 +90,7 @@ class Pieces:
 
         ends = np.array([first, last], np.int64) << ADDRESS_BITS
         start, stop = np.searchsorted(self.keys, ends)
-        numbers: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
+        numbers: npt.NDArray[np.int64] = self.keys[start:stop] & ADDRESS_MASK
         return numbers
 
 

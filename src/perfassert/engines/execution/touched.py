@@ -11,6 +11,7 @@ from perfassert.engines.execution.memory import SPAN_BITS, Region
 from perfassert.engines.execution.result import Execution, Touch
 from perfassert.kernel.executed import (
     ADDRESS_BITS,
+    ADDRESS_MASK,
     NO_MEETING,
     Meeting,
     Pieces,
@@ -133,7 +134,7 @@ def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
         ]
         address = touch.addresses[lanes].astype(np.int64)
         for step in range(0, size, grain):
-            keys.append(high | ((address + step) // grain))
+            keys.append(high | ((address + step) // grain & ADDRESS_MASK))
     return Pieces(grain, _distinct(np.concatenate(keys)))
 
 
@@ -169,7 +170,7 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
     new = np.ones(pieces.shape, np.bool_)
     np.not_equal(pieces[:, 1:], pieces[:, :-1], out=new[:, 1:])
     row = new.nonzero()[0]
-    keys = (block[some].astype(np.int64) << ADDRESS_BITS)[row] | pieces[new]
+    keys = (block[some].astype(np.int64) << ADDRESS_BITS)[row] | pieces[new] & ADDRESS_MASK
     asked = float(distinct_sectors(rows).sum()) * rows.every / len(execution.blocks)
     share = len(keys) / len(execution.blocks[::apart]) / asked
     warps = (touch.warps % per_block).astype(np.int64)[some][row]
