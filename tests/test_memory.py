@@ -18,6 +18,7 @@ CACHES = {
     "engines/pipeline/program.py exact": "a number as a fraction",
     "engines/volume/warps.py _bank_hashes": "a table, by a number of bits",
     "frontends/machine/opcodes.py operation_class": "by architecture and opcode",
+    "frontends/graph/launch_graph.py _weights": "by two numbers",
     "frontends/machine/opcodes.py _family": "by architecture",
     "frontends/machine/opcodes.py opcode_table": "a shipped table, by its name",
     "frontends/machine/registers.py consecutive_registers": "names of registers",

@@ -34,7 +34,7 @@ class Works:
     def cost(self, box):
         return math.prod(high - low for low, high in box)
 
-    def undecided(self, box, among):
+    def differing(self, box, among):
         (low, high), *others = box
         alone = all(b - a == 1 for a, b in others)
         return [0] if not self.cuts or not alone or any(low < c < high for c in self.cuts) else []

@@ -10,8 +10,8 @@ from perfassert.kernel.roles import CountedWait, Role
 
 FAMILIES = {"volta": "sm_70", "ampere": "sm_86", "hopper": "sm_90", "blackwell": "sm_120"}
 ROLES = {
-    "BAR.SYNC": {Role.SYNCHRONIZES},
-    "BAR.ARV": {Role.SYNCHRONIZES},
+    "BAR.SYNC": {Role.SYNCHRONIZES, Role.JUMPS},
+    "BAR.ARV": {Role.SYNCHRONIZES, Role.JUMPS},
     "MEMBAR.SC.GPU": {Role.ORDERS_MEMORY, Role.HOLDS_WARP},
     "MEMBAR.ALL.SYS": {Role.ORDERS_MEMORY, Role.HOLDS_WARP},
     "MEMBAR.SC.CTA": {Role.ORDERS_MEMORY},
@@ -22,8 +22,12 @@ ROLES = {
     "LDG.E.CONSTANT": set(),
     "CCTL.E.PF2": {Role.READS_L2},
     "CCTL.E.PF1": set(),
-    "CALL.REL.NOINC": {Role.CALLS},
-    "LDGSTS.E.BYPASS.128": {Role.COPIES_ASYNCHRONOUSLY, Role.BYPASSES_L1},
+    "CALL.REL.NOINC": {Role.CALLS, Role.JUMPS},
+    "LDGSTS.E.BYPASS.128": {
+        Role.COPIES_ASYNCHRONOUSLY,
+        Role.BYPASSES_L1,
+        Role.WRITES_SHARED,
+    },  # fmt: skip
     "LDGDEPBAR": {Role.COMMITS_COPIES},
     "DEPBAR.LE": {Role.WAITS_FOR_COUNTS},
     "MUFU.RCP": {Role.APPROXIMATES},

@@ -51,3 +51,37 @@ def test_a_loop_of_a_thousand_iterations(path, function):
     assert p.confidence != "guessed"
     assert float(p.volumes.dram_load.total) == pytest.approx(4 * 4096 * m, rel=0.01)
     assert p.resources.instructions >= 16 * 8 * m * 5
+
+
+IDLE = r"""
+#define KERNEL extern "C" __global__ void
+#define SUM(x, y) float s = 0; for (int k = 0; k < 64; ++k) s += x[k]; y[i] = s;
+KERNEL by_argument(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return; SUM(x, y) }
+KERNEL by_data(const float* x, float* y, const int* active) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x; if (active[0] == 0) return; SUM(x, y) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "argument", "reason"),
+    [
+        ("by_argument", {"n": 0}, "no thread of the launch stores to global memory, as n = 0"),
+        ("by_argument", {"n": 1}, ""),
+        ("by_data", {"active": 0}, "as a condition on loaded data does not hold"),
+        ("by_data", {"active": 1}, ""),
+    ],
+)
+def test_a_launch_that_does_nothing_says_why(tmp_path, kernel, argument, reason):
+    (tmp_path / "idle.cu").write_text(IDLE)
+    if "active" in argument:
+        fill = f"constant {argument['active']}"
+        argument = {"active": pa.Buffer((16,), "int32", fill=fill)}
+    args = {"x": pa.Buffer((64,)), "y": pa.Buffer((1 << 14,)), **argument}
+    try:
+        p = pa.predict(pa.from_cuda(tmp_path / "idle.cu", kernel), pa.Launch(64, 256, args), "a100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    texts = [a.text for a in p.assumptions if "stores to global memory" in a.text]
+    assert bool(texts) == bool(reason)
+    assert all(reason in text for text in texts)

@@ -426,7 +426,7 @@ class ExpressionPool:
     def _all_zero(self, difference: Expression) -> Expression | None:
         """``a | b == 0`` as ``a == 0 and b == 0``, ``x // d == 0`` as ``x < d``; conditions that
         are packed into a word, ``2 · p + 8 · q == 0``, as ``not p and not q``."""
-        packed = [self._packed(monomial, factor) for monomial, factor in difference.terms]
+        packed = [self._packed_condition(monomial, factor) for monomial, factor in difference.terms]
         if None not in packed:
             return self.all_of(self.logical_not(p) for p in packed if p is not None)
         if len(difference.terms) != 1 or len(difference.terms[0][0]) != 1:
@@ -440,7 +440,7 @@ class ExpressionPool:
             return self.compare("<", *atom.arguments)
         return None
 
-    def _packed(self, monomial: Monomial, factor: int) -> Expression | None:
+    def _packed_condition(self, monomial: Monomial, factor: int) -> Expression | None:
         """The condition that a term is a positive multiple of."""
         if len(monomial) != 1 or factor <= 0 or self.atoms[monomial[0]].function not in _TRUTHS:
             return None

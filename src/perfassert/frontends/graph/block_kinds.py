@@ -58,7 +58,7 @@ class Deciding(Protocol):
     def cost(self, box: Box) -> int:
         """Values that are computed to look at each block of a box."""
 
-    def undecided(self, box: Box, among: Sequence[int] | None) -> Sequence[int]:
+    def differing(self, box: Box, among: Sequence[int] | None) -> Sequence[int]:
         """Numbers of the decisions, ``among`` these, that may differ between blocks of a box."""
 
     def decide(self, places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -92,7 +92,7 @@ def partition(box: Box, deciding: Deciding) -> Partition:
     )
     repeated = _size(box) // max(1, _size(whole))
     few = _size(whole) <= _FEW
-    undecided = () if few else deciding.undecided(whole, None)
+    undecided = () if few else deciding.differing(whole, None)
     boxes = [(-_size(whole), whole, undecided)]
     alike: list[Box] = []
     single: list[Box] = []
@@ -112,14 +112,14 @@ def partition(box: Box, deciding: Deciding) -> Partition:
         heappop(boxes)
         for half in _halves(box):
             cut += 1
-            left = deciding.undecided(half, among)
+            left = deciding.differing(half, among)
             if left:
                 heappush(boxes, (-_size(half), half, left))
             else:
                 alike.append(half)
     heapify(boxes)
     remaining = [box for _, box, _ in boxes]
-    sample, weights = _sampled(remaining)
+    sample, weights = _sample_boxes(remaining)
     places = [
         np.array([[(low + high) // 2 for low, high in box] for box in alike], np.int64).reshape(
             -1, 3
@@ -132,13 +132,13 @@ def partition(box: Box, deciding: Deciding) -> Partition:
         np.ones(sum(map(_size, single))),
         weights,
     ]
-    return _grouped(
+    return _group_alike(
         deciding, np.concatenate(places), np.concatenate(counts) * repeated,
         len(sample), sum(map(_size, remaining)) * repeated,
     )  # fmt: skip
 
 
-def _grouped(
+def _group_alike(
     deciding: Deciding, places: IntArray, counts: npt.NDArray[np.float64], looked_at: int, of: int
 ) -> Partition:
     keys, conditions, trips = deciding.decide(places)
@@ -186,7 +186,7 @@ def _all_places(box: Box) -> IntArray:
     return np.stack([side.reshape(-1) for side in sides], axis=1).astype(np.int64)
 
 
-def _sampled(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
+def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Blocks spread over boxes, and how many each of them stands for."""
     places: list[list[int]] = []
     weights: list[float] = []

@@ -554,7 +554,8 @@ class _Walk:
         if most <= 0:
             return []
         each = self.trips_by_warp(trips, mask)
-        differ = len(set(each)) > 1
+        here = np.flatnonzero(mask.reshape(self.warps, self.warp_size).any(axis=1))
+        differ = len({each[warp] for warp in here}) > 1
         if (differ or index in self.varying) and most <= _UNROLLED_TRIPS and self.may_grow(index):
             return self.unroll_loop(index, mask, trips, most)
         if int(trips[mask].min()) != most:
@@ -766,7 +767,7 @@ class BlockDecisions:
             prod(sides[a] for a in part.axes) * (lanes if part.lanes else 1) for part in self.parts
         )
 
-    def undecided(self, box: Box, among: Sequence[int] | None) -> Sequence[int]:
+    def differing(self, box: Box, among: Sequence[int] | None) -> Sequence[int]:
         """See :class:`~perfassert.frontends.graph.block_kinds.Deciding`."""
         binder = self.walk.binder
         ranges = dict(binder.ranges)
