@@ -12,6 +12,8 @@ from random_kernels.guarded import guarded
 import perfassert as pa
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.volume.warps import wavefronts
+from perfassert.kernel.machine import Space
 from perfassert.predictor.sample.arguments import execution_arguments
 from perfassert.predictor.session import DEFAULT
 from perfassert.source import CORRECTED
@@ -131,3 +133,44 @@ def test_what_a_thread_reads_by_the_number_of_its_warp(tmp_path):
     prediction = pa.predict(kernel, launch, A100)
     assert not any(a.text.startswith(CORRECTED) for a in prediction.assumptions)
     assert prediction.resources.instructions == instructions(executed(kernel, launch))
+
+
+TRIANGLES = r"""
+#define KERNEL extern "C" __global__ void
+#define PLACE int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x; \
+    float s = 0;
+KERNEL lower(const float* A, const float* B, float* C, int N) { PLACE
+    if (i < j) return;
+    for (int k = j; k <= i; ++k) s += A[i * N + k] * B[k * N + j];
+    C[i * N + j] = s; }
+KERNEL upper(const float* A, const float* B, float* C, int N) { PLACE
+    if (i > j) return;
+    for (int k = i; k <= j; ++k) s += A[i * N + k] * B[k * N + j];
+    C[i * N + j] = s; }
+KERNEL banded(const float* A, const float* B, float* C, int N) { PLACE
+    for (int k = max(i, j) - 8; k < min(min(i, j) + 8, N); ++k)
+        if (k >= 0) s += A[i * N + k] * B[k * N + j];
+    C[i * N + j] = s; }
+"""
+
+
+@pytest.mark.parametrize("kernel", ["lower", "upper", "banded"])
+@pytest.mark.parametrize("size", [256, 512])
+def test_the_l1_serves_loops_that_are_no_boxes(tmp_path, kernel, size):
+    """Wavefronts of every access of every block, at the addresses that were executed."""
+    (tmp_path / "triangles.cu").write_text(TRIANGLES)
+    made = pa.from_cuda(tmp_path / "triangles.cu", kernel)
+    matrix = pa.Buffer((size * size,))
+    args = {"A": matrix, "B": matrix, "C": matrix, "N": size}
+    launch = pa.Launch((size // 16, size // 16), (16, 16), args)
+    prediction, run = pa.predict(made, launch, A100), executed(made, launch)
+    waves = 0.0
+    for touch in run.touches:
+        if touch.memory.space in (Space.GLOBAL, Space.GENERIC):
+            filled = np.where(
+                touch.lanes, touch.addresses,
+                np.take_along_axis(touch.addresses, touch.lanes.argmax(axis=1)[:, None], axis=1),
+            ).astype(np.int64)  # fmt: skip
+            waves += wavefronts(filled, touch.lanes, 4, A100).sum()
+    assert float(prediction.volumes.l1_wavefronts.total) == pytest.approx(waves, rel=0.05)
+    assert prediction.resources.instructions == pytest.approx(instructions(run), rel=0.05)

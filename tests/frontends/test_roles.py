@@ -27,7 +27,7 @@ ROLES = {
         Role.COPIES_ASYNCHRONOUSLY,
         Role.BYPASSES_L1,
         Role.WRITES_SHARED,
-    },  # fmt: skip
+    },
     "LDGDEPBAR": {Role.COMMITS_COPIES},
     "DEPBAR.LE": {Role.WAITS_FOR_COUNTS},
     "MUFU.RCP": {Role.APPROXIMATES},

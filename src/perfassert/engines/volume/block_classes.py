@@ -26,8 +26,9 @@ BlockIndex = tuple[int, int, int]
 
 def sampled_blocks(
     groups: Sequence[AccessGroup], launch: Launch, count: int
-) -> list[tuple[BlockIndex, float]]:
-    """About ``count`` blocks of the grid, each with the number of blocks that it stands for.
+) -> list[tuple[BlockIndex, float, int]]:
+    """About ``count`` blocks of the grid, each with the number of blocks that it stands for, and of
+    its class.
 
     Guards are looked at for the threads at the corners and in the middle of a block, at both ends
     of every loop; blocks in which they hold for the same of these are one class.
@@ -35,18 +36,22 @@ def sampled_blocks(
     sides = tuple(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
     total = sides[0] * sides[1] * sides[2]
     places = _spread(sides, min(total, _LOOKED_AT)) if total > count else _all(sides)
-    if total <= count:
-        return [((x, y, z), 1.0) for x, y, z in places.tolist()]
     members = _classes(groups, launch, places)
     if len(members) > _CLASSES:
         members = [np.arange(len(places))]
-    samples: list[tuple[BlockIndex, float]] = []
-    for own in members:
+    if total <= count:
+        return [
+            ((x, y, z), 1.0, number)
+            for number, own in enumerate(members)
+            for x, y, z in places[own].tolist()
+        ]
+    samples: list[tuple[BlockIndex, float, int]] = []
+    for number, own in enumerate(members):
         share = max(1, round(count * len(own) / len(places)))
         part = np.arange(share)  # one of each part of the class, not always the same place
         chosen = own[((part + part * _GOLDEN % 1) / share * len(own)).astype(np.int64)]
         weight = total * len(own) / len(places) / len(chosen)
-        samples += [((x, y, z), weight) for x, y, z in places[chosen].tolist()]
+        samples += [((x, y, z), weight, number) for x, y, z in places[chosen].tolist()]
     return samples
 
 

@@ -99,7 +99,7 @@ def _find_meetings(
         for offset in group.offsets:
             addresses: IntArray = lanes.addresses[lanes.some] + offset
             met = meeting(addresses, active, block, len(chosen), prod(grid))
-            met = Meeting(*(_count_again(c, lanes.weight, len(chosen)) for c in met))
+            met = Meeting(*(_count_again(c, float(lanes.weight.mean()), len(chosen)) for c in met))
             result[group.turn] = result.get(group.turn, NO_MEETING).plus(met)
     return result
 

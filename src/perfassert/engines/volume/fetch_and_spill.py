@@ -67,7 +67,7 @@ def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     lit = lanes.active[lanes.some].nonzero()
     warp = np.repeat(lit[0], words.shape[2])
     touched = int(np.unique(np.stack((warp, sectors[lit].ravel())), axis=1).shape[1])
-    return touched * lanes.weight * launch.blocks * len(group.offsets)
+    return touched * float(lanes.weight.mean()) * launch.blocks * len(group.offsets)
 
 
 def fetched_bytes(groups: LaunchGroups) -> float:

@@ -30,11 +30,13 @@ _MAX_POINTS = 2**25  # of tied coordinates in all sampled blocks, which are writ
 
 @dataclass(frozen=True, slots=True)
 class Representative:
-    """A block that stands for ``weight`` blocks; ``partial``: which axes are cut by the mask."""
+    """A block that stands for ``weight`` blocks; ``partial``: which axes are cut by the mask;
+    ``guards``: number of the class of blocks that guards treat alike."""
 
     block: tuple[int, int, int]
     weight: float
     partial: tuple[bool, bool, bool]
+    guards: int = 0
 
     @property
     def box(self) -> BlockBox:
@@ -70,7 +72,7 @@ def _each_or_sampled(groups: Sequence[AccessGroup], launch: Launch) -> tuple[Rep
     points = sum(points_of_a_block(group, launch) for group in groups)
     count = min(count, max(_LEAST_SAMPLED, _MAX_POINTS // max(1, points)))
     samples = sampled_blocks(groups, launch, count)
-    return tuple(Representative(p, weight, _partial(p, launch)) for p, weight in samples)
+    return tuple(Representative(p, weight, _partial(p, launch), own) for p, weight, own in samples)
 
 
 def _blocks(launch: Launch) -> int:

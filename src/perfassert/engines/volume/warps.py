@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +32,7 @@ from perfassert.engines.volume.runs import distinct
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
+from perfassert.kernel.executed import spread_blocks
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter, Name
@@ -41,6 +44,8 @@ _HASH_BITS = (
 _MAX_ROWS = 1024  # warps that are evaluated; of more, some stand for the others
 _MAX_BASES = 16  # base addresses that the tag hash is averaged over
 _MAX_ITERATIONS = 24  # of the loops around an access, evenly spread
+_FEWEST_BLOCKS = 64  # of each class, where blocks run loops more or less often
+_CANDIDATES = 512  # of these, where some threads leave the loops before others
 _MAX_PIECES = 4096  # of boxes that end with their tensor
 
 
@@ -90,7 +95,10 @@ def warp_cost(
 ) -> WarpCost:
     """Cost of the group's instructions over all warps of the launch."""
     warps = -(-launch.threads_per_block // device.warp_size)
-    chosen = _choose_blocks(blocks, max(1, _MAX_ROWS // (warps * len(group.offsets))))
+    limit = max(1, _MAX_ROWS // (warps * len(group.offsets)))
+    if _leaves_early(group):  # blocks differ in their iterations
+        limit = max(limit, _FEWEST_BLOCKS)
+    chosen = _choose_blocks(blocks, limit)
     lanes = _cost_lanes(group, [b.block for b in chosen], launch, device.warp_size)
     weights = np.array([b.weight for b in chosen]) * lanes.weight
     counts = lanes.some.sum(axis=1)
@@ -120,7 +128,7 @@ def on_chip_cost(group: AccessGroup, passes: Passes, launch: Launch, device: Dev
     addresses, active = lanes.addresses[lanes.some], lanes.active[lanes.some]
     loads = group.direction is Direction.LOAD
     waves = passes(addresses, active, group.item_bytes, loads, group.serial, device)
-    scale = launch.blocks * lanes.weight * len(group.offsets)
+    scale = launch.blocks * float(lanes.weight.mean()) * len(group.offsets)
     total = float(waves.sum()) * scale
     lit = float(active.sum()) * scale
     return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total, lanes=lit)
@@ -133,15 +141,16 @@ def middle_block(launch: Launch) -> tuple[int, int, int]:
 
 
 def _choose_blocks(blocks: Sequence[Representative], limit: int) -> list[Representative]:
-    """At most ``limit`` blocks of every mask class, which take over the class's weight."""
-    classes: dict[tuple[bool, ...], list[Representative]] = {}
+    """At most ``limit`` blocks of every class by mask and guards, which take over the class's
+    weight."""
+    classes: dict[tuple[object, ...], list[Representative]] = {}
     for block in sorted(blocks, key=lambda b: -b.weight):
-        classes.setdefault(block.partial, []).append(block)
+        classes.setdefault((block.partial, block.guards), []).append(block)
     chosen = []
     for members in classes.values():
-        kept = members[:limit]
+        kept = [members[i] for i in spread_blocks(len(members), limit)]
         scale = sum(m.weight for m in members) / sum(k.weight for k in kept)
-        chosen += [Representative(k.block, k.weight * scale, k.partial) for k in kept]
+        chosen += [replace(k, weight=k.weight * scale) for k in kept]
     return chosen
 
 
@@ -151,13 +160,13 @@ class LaneAddresses:
 
     ``some``: the warps with an unmasked lane; its address stands in for the masked ones'. Every
     iteration of the loops around the group has warps of its own; where they are too many some
-    stand for ``weight`` each.
+    stand for ``weight`` each, by block.
     """
 
     addresses: IntArray
     active: BoolArray
     some: BoolArray
-    weight: float
+    weight: npt.NDArray[np.float64]
 
 
 def _cost_lanes(
@@ -200,10 +209,10 @@ def lane_addresses(
     linear = linear if threads is None else threads
     lanes = len(linear)
     thread = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}
-    iterations, weight = _iterations(group, first)
-    count = len(next(iter(iterations.values()))) if iterations else 1
+    iterations, weight = _iterations(group, blocks, launch, first)
+    count = next(iter(iterations.values())).shape[1] if iterations else 1
     values: dict[Name, IntArray] = {
-        symbol: counts[:, None] for symbol, counts in iterations.items()
+        symbol: counts[:, :, None] for symbol, counts in iterations.items()
     }
     shape = (len(blocks), count, lanes)
     active = np.broadcast_to(linear < size, shape)
@@ -232,22 +241,72 @@ def _is_clipped(group: AccessGroup) -> bool:
     return group.bulk and any(loops.intersection(c.symbols()) for c in group.conditions)
 
 
-def _iterations(group: AccessGroup, first: int) -> tuple[dict[Counter, IntArray], float]:
-    """Loop counters of the iterations that are looked at, and how many each stands for."""
+def _iterations(
+    group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, first: int
+) -> tuple[dict[Counter, IntArray], npt.NDArray[np.float64]]:
+    """Loop counters of the iterations that are looked at, of shape (blocks or 1, iterations), and
+    how many each stands for."""
     if not group.loops:
-        return {}, 1.0
-    ranges = dict(group.ranges)
-    counts = [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
-    total = int(np.prod(counts))
+        return {}, np.ones(1)
+    total = prod(_counts(group))
     picked = min(total, first or (_MAX_PIECES if _is_clipped(group) else _MAX_ITERATIONS))
-    index = np.arange(picked, dtype=np.int64)
-    if not first:
-        index = (2 * index + 1) * total // (2 * picked)
-    values = {}
-    for symbol, count in zip(reversed(group.loops), reversed(counts), strict=True):
+    index, weight = np.arange(picked, dtype=np.int64)[None, :], np.array([total / picked])
+    if picked < total and not first:
+        if _leaves_early(group):
+            index, weight = _active_iterations(group, blocks, launch, total, picked)
+        else:
+            index = (2 * index + 1) * total // (2 * picked)
+    return _counters(group, index), weight
+
+
+def _leaves_early(group: AccessGroup) -> bool:
+    """Whether some threads leave the loops around a group before others."""
+    counters = frozenset(group.loops)
+    return any(counters.intersection(c.symbols()) for c in group.conditions)
+
+
+def _active_iterations(
+    group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, total: int, picked: int
+) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Iterations of each block in which a thread at a corner or in the middle takes part, where
+    some leave the loops early: those of one block are others than those of the next."""
+    count = min(total, _CANDIDATES)
+    candidates = (2 * np.arange(count, dtype=np.int64) + 1) * total // (2 * count)
+    threads = np.array(list(product(*(sorted({0, n // 2, n - 1}) for n in launch.block))))
+    counters = _counters(group, candidates[None, :])
+    values: dict[Name, IntArray] = {s: v[:, :, None] for s, v in counters.items()}
+    for i, axis in enumerate(AXES):
+        block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
+        thread = threads[:, i]
+        position = block * launch.block[i] + thread
+        values |= {axis: position, f"threadIdx.{axis}": thread, f"blockIdx.{axis}": block}
+    active = np.ones((len(blocks), count, len(threads)), np.bool_)
+    for symbol, (low, high) in group.ranges:
+        active &= (values[symbol] >= low) & (values[symbol] <= high)
+    for condition in group.forms(values)[1:]:
+        active &= condition != 0
+    some = np.asarray(active.any(axis=2))
+    some |= ~np.asarray(some.any(axis=1, keepdims=True))  # threads elsewhere may
+    number = some.sum(axis=1)
+    ordered = np.argsort(~some, axis=1, kind="stable")
+    places = (2 * np.arange(picked) + 1) * number[:, None] // (2 * picked)
+    chosen = candidates[np.take_along_axis(ordered, places, axis=1)]
+    return chosen, number * (total / count / picked)
+
+
+def _counts(group: AccessGroup) -> list[int]:
+    """Iterations of each loop around a group."""
+    ranges = dict(group.ranges)
+    return [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
+
+
+def _counters(group: AccessGroup, index: IntArray) -> dict[Counter, IntArray]:
+    """Values of the loops' counters in iterations that are numbered through all loops."""
+    ranges, values = dict(group.ranges), {}
+    for symbol, count in zip(reversed(group.loops), reversed(_counts(group)), strict=True):
         values[symbol] = ranges[symbol][0] + index % count
         index = index // count
-    return values, total / picked
+    return values
 
 
 def _cost_of_blocks(

@@ -132,7 +132,7 @@ class Agreement:
         warps = -(-self.launch.threads_per_block // WARP)
         block = np.repeat(np.arange(len(standing)), [len(s) for s in standing])
         warp = block[:, None] * warps + np.arange(rows) % warps
-        whole = lanes.weight == 1.0 and standing == all_standing
+        whole = bool((lanes.weight == 1.0).all()) and standing == all_standing
         return _in_order(warp, lanes.addresses, lanes.active, whole)
 
     def _executed_places(self, access: BoundAccess, address: int, start: int) -> _Places:
