@@ -59,7 +59,17 @@ DISAGREEMENT = "disagreement"
 CORRECTED = "a closed form differs from executed blocks, which are used instead"
 """With what the text of an assumption begins that says so."""
 """Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
-STAND_INS = ("address", "layout", "sample", "trip count", "branch", "opcode", "rate", DISAGREEMENT)
+STAND_INS = (
+    "address",
+    "layout",
+    "sample",
+    "trip count",
+    "branch",
+    "opcode",
+    "call",
+    "rate",
+    DISAGREEMENT,
+)
 """What an assumption can stand in for, so that numbers resting on it are guesses."""
 
 
@@ -74,7 +84,8 @@ class Assumption:
             ``"layout"`` of a texture or tensor that is not described, of what is looked up in
             constant memory, or of what atomics change, ``"sample"`` of a block that was executed in
             part, or of blocks that are few and differ, ``"trip count"``, ``"branch"``,
-            ``"opcode"``, ``"rate"`` or ``"disagreement"``; else empty.
+            ``"opcode"``, ``"call"`` of a function that is not followed, ``"rate"`` or
+            ``"disagreement"``; else empty.
         share: fraction of the predicted instructions or bytes, whichever is more, that rests on it;
             0 until a launch is predicted.
     """

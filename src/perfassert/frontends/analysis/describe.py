@@ -84,6 +84,10 @@ def describe(
     return Describer(binary, rare, executed, lowered).program()
 
 
+_ASSERTION = "__assertfail"
+_NEAR_CALL = 64  # instructions before a call that are searched for what is called
+
+
 class Describer:
     """Reads a binary, evaluates it, and puts together what is found."""
 
@@ -98,7 +102,10 @@ class Describer:
         self.lowered = lowered or lower(binary)
         self.rare = rare
         self.executed = executed
-        self.variables = {v.offset: f"global {demangle(v.name)}" for v in binary.variables}
+        self.variables = {
+            v.offset: f"global {demangle(v.name)}" for v in binary.variables if v.size
+        }
+        self.functions = {v.offset: v.name for v in binary.variables if not v.size}
         self.symbols = ExpressionPool()
         self.parameters = tuple(
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
@@ -175,7 +182,7 @@ class Describer:
                 for index, addresses in self.result.addresses.items()
                 for word in range(_WORDS)
             },
-            {self.variables[v.offset]: v.size for v in binary.variables},
+            {self.variables[v.offset]: v.size for v in binary.variables if v.size},
             frozenset(
                 self.variables[v.offset] for v in binary.variables if v.name.startswith(_TABLES)
             ),
@@ -201,9 +208,11 @@ class Describer:
         elif is_unsourced(i.opcode, self.binary.arch):
             text = f"what {i.base} takes is not known; taken for class {operation}"
             rests_on = (self.note(text, i.span, "opcode"),)
+        roles = roles_of(placed, self.binary.arch)
+        if Role.CALLS in roles and index not in self.jumps:
+            rests_on += self._note_call(index)
         values = self.result.addresses.get(index, ())
         variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
-        roles = roles_of(placed, self.binary.arch)
         if roles.issuperset((Role.HOLDS_WARP, Role.ORDERS_MEMORY)):
             self.note(f"what {i.base} takes is not known; a round trip to the L2 is taken", i.span)
         return ProgramInstruction(
@@ -229,6 +238,38 @@ class Describer:
             sleeps=next(iter(values), None) if Role.SLEEPS in roles else None,
             call=placed.calls[-1] if placed.calls else -1,
         )  # fmt: skip
+
+    def _note_call(self, index: int) -> tuple[Assumption, ...]:
+        """Say that a call is not followed; of an assertion, that it holds."""
+        name, span = self._callee(index), self.placed[index].instruction.span
+        if name == _ASSERTION:
+            self.note("assertions are taken to hold", None)
+            return ()
+        what = f"{name}()" if name else "a function that the code does not name"
+        return (
+            self.note(
+                f"a call of {what} is not followed: what it takes is not known", span, "call"
+            ),
+        )
+
+    def _callee(self, index: int) -> str:
+        """What a call names, or the function of the driver whose address its register was loaded
+        with, as of ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
+        operands = self.placed[index].instruction.operands
+        registers = {o.name for o in operands if o.kind == "register"}
+        if not registers:
+            named = (o.name.rpartition("$")[2] for o in operands if o.kind == "target")
+            return demangle(next(named, "")).partition("(")[0]
+        for placed in reversed(self.placed[max(index - _NEAR_CALL, 0) : index]):
+            if not placed.instruction.operands:
+                continue
+            first, *rest = placed.instruction.operands
+            if first.name not in registers:
+                continue
+            for operand in rest:
+                if operand.kind in ("number", "constant") and operand.value in self.functions:
+                    return self.functions[operand.value]
+        return ""
 
     def _register_names(self, registers: Iterable[int]) -> tuple[str, ...]:
         """Registers and predicates of the hardware; not temporaries and what fills constants."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from os import PathLike
@@ -596,7 +596,7 @@ def _bind(
         registers=max(binary.registers, 1),
         shared_bytes=binary.shared_bytes,
         updates_per_thread=hints.updates_per_thread,
-        assumptions=(*program.assumptions, *binder.assumptions),
+        assumptions=(*_that_matter(program, graph), *binder.assumptions),
         graph=graph,
         bound=bound,
         spill_bytes=binary.local_bytes,
@@ -625,6 +625,12 @@ class PerLaunch(ABC):
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
         code, launch = self.build_for(launch, arch, warp_size)
         return code.bind(launch, arch, warp_size)
+
+
+def _that_matter(program: Program, graph: InstructionGraph) -> Iterator[Assumption]:
+    """Assumptions about the code, but for those about calls that the launch does not make."""
+    made = {assumption for node in graph.nodes for assumption in node.rests_on}
+    return (a for a in program.assumptions if a.stands_for != "call" or a in made)
 
 
 def _executed_slow_paths(program: Program, work: SampleWork | None) -> Rare:

@@ -95,8 +95,7 @@ class _Placer:
         target = self.target(instruction)
         too_many = len(active) >= _MAX_DEPTH or len(self.placed) > _MAX_PLACED
         if target is None or target in active or too_many:
-            self.notes[f"the call {instruction.text!r} is not followed"] = None
-            return
+            return  # who describes it says that it is not followed
         entry = self.function(target, (*calls, here), active)
         self.jumps[here] = Jump((entry,), instruction.guard is not None)
 

@@ -147,7 +147,7 @@ class Cubin:
 
     def variables(self, kernel: str) -> list[tuple[str, int, int, int]]:
         """Variables in global memory: name, bank, offset of the address in it, size of the variable
-        in bytes. The loader writes the addresses."""
+        in bytes; 0 of a function that the driver brings. The loader writes the addresses."""
         symbols = {}
         for name in (".nv.constant4", f".nv.constant4.{kernel}"):
             for kind, size in _RELOCATIONS.items():
@@ -160,7 +160,7 @@ class Cubin:
         return [
             (s.name, 4, offset, s.size)
             for offset, s in symbols.items()
-            if s.size and not s.function
+            if bool(s.size) != s.function
         ]
 
     def unset_symbols(self) -> list[tuple[str, int, int, int]]:

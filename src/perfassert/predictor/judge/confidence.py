@@ -92,6 +92,7 @@ class _Weights:
         """Of instructions, of bytes, or of cycles: whichever rests more on the chosen."""
         wanted = self.placed.intersection(chosen)
         loose = [self._beside(a) for a in chosen if a not in self.placed]
+        loose += [1.0 for a in wanted if a.stands_for == "call"]  # which may take any time
         executed = sum(w.instructions for w in self.nodes if w.executed & wanted)
         addressed = sum(w.sectors for w in self.nodes if w.addressed & wanted)
         on_chip = sum(w.cycles for w in self.nodes if w.addressed & wanted) / self.cycles
