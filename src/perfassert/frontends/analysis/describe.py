@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from itertools import chain
 
 from perfassert.frontends.analysis.evaluate import evaluate
 from perfassert.frontends.analysis.loop_places import loop_names, loop_span
@@ -144,17 +145,25 @@ class Describer:
 
     def _calls_for_rare_operands(self) -> set[tuple[int, bool]]:
         """Sides of jumps that lead to routines of the compiler, of which it came out at last that
-        data decides: what a loop carries is solved at its end."""
+        data decides: what a loop carries is solved at its end; and those on which an assertion
+        fails."""
         conditions, never = self.result.conditions, self.result.never
         return {
             (self.code.instruction(block.stop - 1).address, edge.taken)
             for block in self.code.flow.blocks.values()
             for edge in block.edges
             if len(block.edges) > 1 and edge.target in conditions and edge.target not in never
-            and self.code.calls_routine(edge) and not self.code.is_executed(block, edge)
+            and (self.code.calls_routine(edge) or self._asserts(edge.target))
+            and not self.code.is_executed(block, edge)
             and self.symbols.depends_on_data(conditions[edge.target])
             and not self.symbols.depends_on_data(conditions[block.index])
         }  # fmt: skip
+
+    def _asserts(self, block: int) -> bool:
+        """Whether a block stops the program, as an assertion does not hold."""
+        own = self.code.flow.blocks[block]
+        calls = (i for i in range(own.start, own.stop) if self.placed[i].instruction.base == "CALL")
+        return any(i not in self.jumps and self._callee(i) == _ASSERTION for i in calls)
 
     def program(self) -> Program:
         binary = self.binary
@@ -266,7 +275,9 @@ class Describer:
             first, *rest = placed.instruction.operands
             if first.name not in registers:
                 continue
-            for operand in rest:
+            registers.remove(first.name)
+            for operand in chain.from_iterable((o, *o.parts) for o in rest):
+                registers.update({operand.name} if operand.kind == "register" else ())
                 if operand.kind in ("number", "constant") and operand.value in self.functions:
                     return self.functions[operand.value]
         return ""
