@@ -32,6 +32,22 @@ extern "C" __global__ void mixed(const int* __restrict__ a, const int* __restric
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = in[(a[i] ^ b[i]) & 0xfffff];
 }
+extern "C" __global__ void some_rows(const int* __restrict__ flag, const float* rows, float* out,
+                                     int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float x = 0;
+    if (flag[i]) for (int k = 0; k < 16; ++k) x += rows[k * n + i];
+    out[i] = x;
+}
+extern "C" __global__ void one_more(const int* __restrict__ flag, const float* rows, float* out,
+                                    int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float x = rows[i];
+    if (flag[i] == 7) x += rows[n + i];
+    out[i] = x;
+}
 extern "C" __global__ void chosen_tiles(const int* __restrict__ flag, float* out, int n)
 {
     float x = 0;
@@ -130,3 +146,14 @@ def test_loops_behind_a_condition_are_simulated_as_executed(predict):
 def test_a_clock_that_does_not_move_is_not_mentioned():
     assert ErrorBand(None, 0.43, below=-2.22e-16).describe() == "error unknown"
     assert ErrorBand(None, 0.43, above=0.19, below=0.04).describe_clock() == ", clock -4/+19 %"
+
+
+@pytest.mark.parametrize(("kernel", "most", "least"), [("some_rows", 68, 4), ("one_more", 12, 8)])
+def test_bytes_behind_a_condition_are_not_in_the_least(predict, kernel, most, least):
+    """The bracket is as wide as what data decides: it was 0 where instructions alone were left."""
+    n = 1 << 22
+    rows, flag, out = pa.Buffer(16 * n), pa.Buffer(n, "int32"), pa.Buffer(n)
+    p = predict(kernel, blocks=n // 256, flag=flag, rows=rows, out=out, n=n)
+    assert p.confidence == "guessed"
+    assert float(p.volumes.dram_load.per_thread) == pytest.approx(most, rel=0.01)
+    assert p.error_bands["time"].band >= 0.9 * (1 - (least + 4) / (most + 4))

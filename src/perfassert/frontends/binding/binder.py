@@ -38,7 +38,7 @@ from perfassert.kernel.expression import AXES, DIMENSIONS
 from perfassert.kernel.expression_pool import Atom, Expression, Monomial
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import CLUSTERED, Argument, ConstantWord, LoopCounter, Name
-from perfassert.kernel.program import Program, ProgramLoop
+from perfassert.kernel.program import Program, ProgramInstruction, ProgramLoop
 from perfassert.source import Assumption, SourceSpan
 
 Terms = tuple[tuple[Monomial, int], ...]
@@ -404,6 +404,24 @@ class Binder:
             if low > high:
                 return None
         return ranges, conditions
+
+    @property
+    def counts_executions(self) -> bool:
+        """Whether executed blocks say how often each instruction is."""
+        return self.executed is not None and self.executed.work is not None
+
+    def is_unknown(self, instruction: ProgramInstruction) -> bool:
+        """Whether unknown content let lanes of executed blocks take part in an access."""
+        spread = self.executed and self.executed.accesses.get(instruction.address)
+        return bool(spread and spread.unknown)
+
+    def is_left_open(self, condition: Expression) -> bool:
+        """Whether data decides about a part of a condition that nobody gives values for."""
+        return any(
+            self.symbols.depends_on_data(part)
+            and not {a.name for a in self.symbols.unknowns(part)} <= self.assumed_values.keys()
+            for part in self.symbols.conjuncts(condition)
+        )
 
     def _cut(self, form: Affine, ranges: dict[Name, tuple[int, int]]) -> bool:
         """Narrow the range of a symbol by a condition that involves it alone."""

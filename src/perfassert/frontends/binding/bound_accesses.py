@@ -53,6 +53,9 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
             bound_guard = binder.guard(guard, instruction.span)
             if bound_guard is None or not _loops_run(binder, chain):
                 continue
+            known = binder.counts_executions and not binder.is_unknown(instruction)
+            if binder.least and not known and binder.is_left_open(guard):
+                continue  # nothing happens behind a condition that data decides
             own = []
             if instruction.bulk is not None:
                 bound.append(_bulk(binder, instruction, instruction.bulk, bound_guard, chain))

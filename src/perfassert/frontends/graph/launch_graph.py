@@ -379,7 +379,7 @@ class _Walk:
                 items += self.items_of(instruction, mask if lanes is None else mask & lanes, on)
             if off:
                 items.append(GraphItem(instruction, off, active=False))
-            if lanes is None and instruction.accesses and self.counts.of(index) is None:
+            if lanes is None and instruction.accesses and self.is_guessed(instruction):
                 if self.binder.least and on != frozenset():
                     items.pop()
                     continue
@@ -387,6 +387,11 @@ class _Walk:
                 guess = self.binder.assume(message, instruction.span, "branch")
                 _rest(items[-1:], (guess,))
         return _rest(items, guesses)
+
+    def is_guessed(self, instruction: ProgramInstruction) -> bool:
+        """Whether nobody knows who executes an instruction: no block was executed, or unknown
+        content let its lanes take part."""
+        return self.counts.of(instruction.index) is None or self.binder.is_unknown(instruction)
 
     def items_of(
         self, instruction: ProgramInstruction, mask: BoolArray, warps: frozenset[int] | None
