@@ -10,11 +10,11 @@ from tests.frontends.described import missing
 SOURCE = """\
 __global__ void address(const float* in, float* out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  out[i] = in[__usad(i, n, 0)];
+  out[i] = in[__vsadu4(i, n)];
 }
 __global__ void trips(const float* in, float* out, int n) {
   float sum = 0;
-  for (unsigned j = 0; j < __usad(blockIdx.x, n, 0); j++) sum += in[j];
+  for (unsigned j = 0; j < __vsadu4(blockIdx.x, n); j++) sum += in[j];
   out[threadIdx.x] = sum;
 }
 __global__ void data(const int* ends, float* out) {
@@ -24,8 +24,8 @@ __global__ void data(const int* ends, float* out) {
 }
 """
 WHAT = {
-    "address": "the address of in depends on the result of VABSDIFF at k.cu:3, which",
-    "trips": "its end depends on the result of VABSDIFF at k.cu:7, which has no translation",
+    "address": "the address of in depends on the result of VABSDIFF4 at k.cu:3, which",
+    "trips": "its end depends on the result of VABSDIFF4 at k.cu:7, which has no translation",
     "data": "its end depends on data that LDG at k.cu:12 loads",
 }
 
@@ -65,3 +65,25 @@ def test_an_operand_that_is_missing_has_no_translation():
     assert (words[0], words[-1], words[1:], words[5:]) == ("a", "b", ("b",), ())
     with pytest.raises(Untranslated):
         words[2]
+
+
+@pytest.mark.parametrize("device", ["t4", "a100", "h100", "b200"])
+@pytest.mark.parametrize(
+    ("call", "zero"), [("__usad(i, 1000, 7)", 1000), ("__sad(i - 500, 1000, 7)", 1500)]
+)
+def test_a_sum_of_absolute_differences(tmp_path, call, zero, device):
+    """Executed blocks, which know what it is, agree with the closed form."""
+    if missing() is not None:
+        pytest.skip(f"{missing()} is not installed")
+    (tmp_path / "k.cu").write_text(
+        "__global__ void sums(const float* in, float* out) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x; out[i] = in[{call}]; }}\n"
+    )
+    buffers = {"in": pa.Buffer((1 << 16,)), "out": pa.Buffer((1 << 16,))}
+    launch = pa.Launch(256, 256, buffers)
+    prediction = pa.predict(pa.from_cuda(tmp_path / "k.cu", "sums"), launch, device)
+    assert prediction.confidence != "guessed"
+    assert not prediction.assumptions
+    distinct = len({abs(i - zero) for i in range(1 << 16)})
+    loaded = float(prediction.volumes.dram_load.total)
+    assert loaded == pytest.approx(4 * distinct, rel=0.002)

@@ -236,6 +236,15 @@ def _extreme(i: LoweringStep, left: int, right: int, least: int) -> None:
     i.emit(Kind.MINIMUM, (i.target,), (left, right, least), signed)
 
 
+def _absolute_difference(i: LoweringStep) -> None:
+    """|a - b| + c."""
+    signed = (int("U32" not in i.modifiers),)
+    least, most = (
+        i.new(Kind.MINIMUM, (i.word(0), i.word(1), which), signed) for which in (i.literal(1), 0)
+    )
+    i.emit(Kind.ADD, (i.target,), (most, least, i.word(2)), (2,))
+
+
 def _isetp(i: LoweringStep) -> None:
     m = i.modifiers
     relation = _RELATIONS[m[0]]
@@ -458,5 +467,6 @@ INTEGER: Mapping[str, _Translation] = {
     **{f"U{name}": translation for name, translation in _BOTH.items()},
     "MOV32I": _mov, "R2UR": _r2ur, "IABS": _iabs, "IDP": _idp, "HFMA2": _hfma2, "S2R": _s2r,
     "S2UR": _s2r, "CS2R": _s2r, "CS2UR": _s2r, "VOTE": _vote, "VOTEU": _vote, "SHFL": _shfl,
-    "MATCH": _match, "REDUX": _redux, "P2R": _p2r, "R2P": _r2p, "ELECT": _elect,
+    "VABSDIFF": _absolute_difference, "MATCH": _match,
+    "REDUX": _redux, "P2R": _p2r, "R2P": _r2p, "ELECT": _elect,
 }  # fmt: skip
