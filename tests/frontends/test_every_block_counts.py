@@ -174,3 +174,36 @@ def test_the_l1_serves_loops_that_are_no_boxes(tmp_path, kernel, size):
             waves += wavefronts(filled, touch.lanes, 4, A100).sum()
     assert float(prediction.volumes.l1_wavefronts.total) == pytest.approx(waves, rel=0.05)
     assert prediction.resources.instructions == pytest.approx(instructions(run), rel=0.05)
+
+
+ROWS = """
+extern "C" __global__ void product(const int* __restrict__ rows, const int* __restrict__ columns,
+                                   const float* values, const float* x, float* y)
+{
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+    for (int k = rows[r]; k < rows[r + 1]; ++k) s += values[k] * x[columns[k]];
+    y[r] = s;
+}
+"""
+
+
+@pytest.mark.parametrize("exponent", [1.2, 3.0])
+def test_a_sample_is_as_large_as_its_error_asks_for(tmp_path, exponent):
+    """Rows of very uneven length: more blocks are executed, and what is left of the error is said;
+    even ones need no more than before."""
+    (tmp_path / "rows.cu").write_text(ROWS)
+    draw, n = np.random.default_rng(3), 512 * 128
+    lengths = np.minimum((draw.pareto(exponent, n) * 6 + 1).astype(np.int64), 3000)
+    rows = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    columns = draw.integers(0, n, rows[-1]).astype(np.int32)
+    buffers = [pa.Buffer(data=rows), pa.Buffer(data=columns), pa.Buffer((int(rows[-1]),))]
+    launch = pa.Launch(512, 128, [*buffers, pa.Buffer((n,)), pa.Buffer((n,))])
+    kernel = pa.from_cuda(tmp_path / "rows.cu", "product")
+    prediction, run = pa.predict(kernel, launch, A100), executed(kernel, launch)
+    sample = DEFAULT.bound_launch(DEFAULT.ask(kernel, launch, A100)).kernel.executed
+    text = [a.text for a in prediction.assumptions if "may be off by" in a.text]
+    assert bool(text) == (sample.work_error > 0.1) == (exponent < 2)
+    assert sample.blocks > 100
+    off = prediction.resources.instructions / instructions(run) - 1
+    assert abs(off) <= max(sample.work_error, 0.05)

@@ -68,6 +68,8 @@ from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 AnyPath = Union[str, "PathLike[str]"]
 _UNSURE = 0.5
 """So far off the mean work of executed blocks may be; more is a guess."""
+_SAID = 0.1
+"""So far off it may be without a word: its standard error is a twentieth."""
 _FLOPS = {
     "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
     "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
@@ -578,11 +580,12 @@ def _bind(
         contradicted = contradiction(graph, executed.work, warps, share, idle)
         if contradicted and executed.corrections:
             binder.assume(contradicted, stands_for=DISAGREEMENT)
-        if executed.work_error > _UNSURE:
+        if executed.work_error > _SAID:
             binder.assume(
                 f"blocks differ in work: the mean of {executed.sample} may be off by "
-                f"{executed.work_error:.0%}", stands_for="sample",
-            )  # fmt: skip
+                f"{executed.work_error:.0%}",
+                stands_for="sample" if executed.work_error > _UNSURE else "",
+            )
     elif not rare:
         read = binder.assumed_and_read
         check_assumed_values(hints.assume, program, read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +35,9 @@ _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = ExecutionLimits(lane_instructions=20_000_000, instructions=400_000)  # about a second
 _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or two
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
+_SURE = 0.1  # of the mean work, with 95 % confidence: twice the standard error
+_MORE = 4  # times as many instructions are executed where blocks differ so that the mean is unsure
+_LIMITS_OF_MORE = ExecutionLimits(lane_instructions=_MORE * 20_000_000, instructions=400_000)
 
 
 def bind_question(question: Question, reads: Reads | None = None) -> tuple[Description, Launch]:
@@ -117,7 +120,8 @@ def sample_blocks(
     standing: int = 0,
     reads: Reads | None = None,
 ) -> Executed:
-    """Execute some of ``blocks``, spread over them, and as much of a wave as can be afforded.
+    """Execute some of ``blocks``, spread over them, and as much of a wave as can be afforded: more
+    until the standard error of their work is below a twentieth, as far as the budget goes.
 
     Where not even those can be, fewer blocks are executed to their ends, or a single one, in part
     if need be: ``standing``, the one that is simulated. It represents all where two others execute
@@ -135,37 +139,75 @@ def sample_blocks(
     def execute_one(number: int) -> Execution:
         return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed, reads=reads)
 
-    def summarize(spread: Execution, run: Execution | None = None) -> Executed:
-        return summarize_execution(spread, members, blocks, run)
+    def summarize(spread: Execution, run: Execution | None = None, alone: bool = False) -> Executed:
+        return summarize_execution(spread, members, blocks, run, alone=alone)
 
     total = len(blocks)
     pilot = spread_blocks(total, max(1, _THREADS // launch.threads_per_block))
     spread = execute_blocks(pilot)
     if len(spread.cut):
-        middle = execute_one(standing)
-        if not _have_contents(arguments) and is_decided(middle):
-            others = (execute_one(blocks.in_grid(total * i // 4)) for i in (1, 3))
-            if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
-                return summarize_execution(middle, members, blocks, alone=True)
-        count = _LIMITS.lane_instructions // max(1, int(middle.lanes.sum()))  # some do not count
-        if len(middle.cut) or count < 2:
-            return summarize(middle)
-        del middle, spread  # their addresses may fill a gigabyte
-        while count > 1:  # fewer blocks, each of them to its end
-            spread = execute_blocks(spread_blocks(total, count))
-            run = execute_blocks(in_a_row(total, wave, count))
-            if not len(spread.cut) and not len(run.cut):
-                return summarize(spread, run)
-            count //= 2
-        return summarize(execute_one(standing))
+        del spread  # its addresses may fill a gigabyte
+        known = _have_contents(arguments)
+        return _sample_heavy(execute_blocks, execute_one, summarize, blocks, wave, standing, known)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
-    if len(pilot) == total or affordable < 2 * len(pilot) or not is_decided(spread):
+    if len(pilot) == total or not is_decided(spread):
         return summarize(spread)
-    if affordable >= total:
-        return summarize(execute_blocks(range(total)))
-    spread = execute_blocks(spread_blocks(total, affordable // 2))
-    return summarize(spread, execute_blocks(in_a_row(total, wave, affordable // 2)))
+
+    def sample(count: int, limits: ExecutionLimits) -> Executed:
+        """Half of so many blocks spread over all, half in a row; all where they are no more."""
+        if count >= total:
+            return summarize(execute_blocks(range(total), limits))
+        spread = execute_blocks(spread_blocks(total, count // 2), limits)
+        return summarize(spread, execute_blocks(in_a_row(total, wave, count // 2), limits))
+
+    if affordable < 2 * len(pilot):
+        return _sample_more(sample, summarize(spread), len(pilot), each)
+    return _sample_more(sample, sample(affordable, _LIMITS), affordable, each)
+
+
+def _sample_heavy(
+    execute_blocks: Callable[[Sequence[int]], Execution],
+    execute_one: Callable[[int], Execution],
+    summarize: Callable[..., Executed],
+    blocks: WorkingBlocks,
+    wave: int,
+    standing: int,
+    distinguished: bool,
+) -> Executed:
+    """Fewer blocks that take long, each to its end, or a single one; ``distinguished``: contents
+    may make blocks differ."""
+    total, middle = len(blocks), execute_one(standing)
+    if not distinguished and is_decided(middle):
+        others = (execute_one(blocks.in_grid(total * i // 4)) for i in (1, 3))
+        if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
+            return summarize(middle, alone=True)
+    count = _LIMITS.lane_instructions // max(1, int(middle.lanes.sum()))  # some do not count
+    if len(middle.cut) or count < 2:
+        return summarize(middle)
+    del middle
+    while count > 1:
+        spread = execute_blocks(spread_blocks(total, count))
+        run = execute_blocks(in_a_row(total, wave, count))
+        if not len(spread.cut) and not len(run.cut):
+            return summarize(spread, run)
+        count //= 2
+    return summarize(execute_one(standing))
+
+
+def _sample_more(
+    sample: Callable[[int, ExecutionLimits], Executed], result: Executed, count: int, each: float
+) -> Executed:
+    """The ``result`` of so many blocks, or that of more where it is unsure and they are affordable;
+    ``each``: instructions of a block."""
+    most = min(_MORE * _INSTRUCTIONS / each, NUMBERED)
+    while result.work_error > _SURE and 2 * count <= most:
+        count *= 2
+        further = sample(count, _LIMITS_OF_MORE)
+        if further.cut:
+            break
+        result = further
+    return result
 
 
 def _have_contents(arguments: Sequence[ArgumentValue]) -> bool:
