@@ -61,7 +61,7 @@ def instructions(run):
     ("seed", "number"),
     [(seed, n) for seed in (1, 2) for n in range(200)],
 )
-@pytest.mark.exhaustive(one_in=10)
+@pytest.mark.exhaustive(one_in=25)
 def test_instructions_are_those_of_all_blocks(seed, number):
     kernel, launch = kernels(seed, number // TOGETHER * TOGETHER)[number]
     prediction = pa.predict(kernel, launch, A100)
@@ -156,6 +156,7 @@ KERNEL banded(const float* A, const float* B, float* C, int N) { PLACE
 
 @pytest.mark.parametrize("kernel", ["lower", "upper", "banded"])
 @pytest.mark.parametrize("size", [256, 512])
+@pytest.mark.exhaustive(one_in=3)
 def test_the_l1_serves_loops_that_are_no_boxes(tmp_path, kernel, size):
     """Wavefronts of every access of every block, at the addresses that were executed."""
     (tmp_path / "triangles.cu").write_text(TRIANGLES)
@@ -189,6 +190,7 @@ extern "C" __global__ void product(const int* __restrict__ rows, const int* __re
 
 
 @pytest.mark.parametrize("exponent", [1.2, 3.0])
+@pytest.mark.exhaustive(one_in=2)
 def test_a_sample_is_as_large_as_its_error_asks_for(tmp_path, exponent):
     """Rows of very uneven length: more blocks are executed, and what is left of the error is said;
     even ones need no more than before."""

@@ -56,6 +56,7 @@ def bytes_of(p):
         ("every_eighth", [36, 32, 4, 32]),
     ],
 )
+@pytest.mark.exhaustive(one_in=3)
 def test_what_is_changed_is_loaded_and_stored(predict, name, per_thread, device):
     size = N if name != "every_eighth" else N // 8
     p = predict(name, device, size=size)

@@ -50,6 +50,7 @@ def calls(prediction):
         ("by_pointer", 0, "a function that the code does not name"),
     ],
 )
+@pytest.mark.exhaustive(one_in=3)
 def test_a_call_that_may_run(predict, name, n, callee, device):
     p = predict(name, n, device)
     assert p.confidence == "guessed"
@@ -60,6 +61,7 @@ def test_a_call_that_may_run(predict, name, n, callee, device):
 
 @pytest.mark.parametrize("device", ["t4", "a100", "h100"])
 @pytest.mark.parametrize(("name", "n"), [("prints", 1), ("asserts", N), ("asserts_of_data", 1)])
+@pytest.mark.exhaustive(one_in=3)
 def test_a_call_that_cannot_run_or_stops_a_wrong_program(predict, name, n, device):
     p = predict(name, n, device)
     assert p.confidence != "guessed"

@@ -34,6 +34,7 @@ def predict(path, function, kernel, launch, device="rtx-3090"):
 
 @pytest.mark.parametrize("function", ["sinf", "cosf", "tanf", "expf", "logf", "erff", "sqrtf"])
 @pytest.mark.parametrize("blocks", [78125, 2560])
+@pytest.mark.exhaustive(one_in=4)
 def test_a_loop_over_the_grid(path, function, blocks):
     buffer = pa.Buffer((N,))
     launch = pa.Launch(blocks, 256, {"x": buffer, "y": buffer, "n": N})
@@ -44,6 +45,7 @@ def test_a_loop_over_the_grid(path, function, blocks):
 
 
 @pytest.mark.parametrize("function", ["sinf", "cosf", "tanf", "expf", "logf"])
+@pytest.mark.exhaustive(one_in=3)
 def test_a_loop_of_a_thousand_iterations(path, function):
     buffer, m = pa.Buffer((4096 * 1024,)), 1024
     launch = pa.Launch(16, 256, {"x": buffer, "y": buffer, "n": 4096, "m": m})

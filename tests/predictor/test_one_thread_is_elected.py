@@ -55,6 +55,7 @@ def path(tmp_path_factory):
 
 @pytest.mark.parametrize("device", ["h100", "b200", "rtx-5090"])
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.exhaustive(one_in=3)
 def test_one_copy_for_each_block_and_iteration(way, device, path):
     tensor = pa.TensorMap((32768, 4096), box=(128, 32), dtype="float32")
     args = {"a": tensor, "o": pa.Buffer(65536, "float32"), "iters": 128}

@@ -34,6 +34,7 @@ def predict(tmp_path_factory):
 
 @pytest.mark.parametrize("device", ["t4", "a100", "h100"])
 @pytest.mark.parametrize("name", ["sine", "cosecant", "root", "tangent"])
+@pytest.mark.exhaustive(one_in=3)
 def test_known_numbers_that_take_no_slow_path_take_as_long_as_unknown_ones(predict, name, device):
     unknown, known = predict(name, device, ""), predict(name, device, "constant 1")
     for p in (unknown, known):

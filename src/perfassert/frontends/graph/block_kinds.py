@@ -32,7 +32,7 @@ _FEW = 64
 """Blocks that are looked at one by one at once."""
 _LEAF = 1 << 16
 """Values by which a box is looked at block by block."""
-_BUDGET = 1 << 22
+_BUDGET = 1 << 20
 """Values that are computed in all."""
 _BOXES = 2048
 """Boxes that are cut at most."""

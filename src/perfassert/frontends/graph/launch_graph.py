@@ -793,17 +793,27 @@ class BlockDecisions:
                 if part.in_loop:  # every block is one of its own
                     keys += places[:, sorted(part.axes)] @ _weights(len(part.axes), number)
                     continue
-                alike = places * [axis in part.axes for axis in range(3)]
-                chosen, which = np.unique(alike, axis=0, return_inverse=True)
+                chosen, which = self._by_axes(part.axes, places)
                 values = self._values(part, chosen)
-                own = (values @ _weights(values.shape[1], number))[which.reshape(-1)]
+                own = (values @ _weights(values.shape[1], number))[which]
                 keys += own
                 if part.is_condition:
                     conditions += own
                 else:
                     by_warp = values.reshape(len(chosen), -1, min(values.shape[1], walk.warp_size))
-                    trips += by_warp.max(axis=2).sum(axis=1)[which.reshape(-1)]
+                    trips += by_warp.max(axis=2).sum(axis=1)[which]
         return keys, conditions, trips
+
+    def _by_axes(self, axes: frozenset[int], places: IntArray) -> tuple[IntArray, IntArray]:
+        """The places that differ along some axes, and which of them each place is one of."""
+        if axes == self.axes:
+            return places, np.arange(len(places))
+        extents = self.walk.binder.launch.grid
+        code = np.zeros(len(places), np.int64)
+        for axis in axes:
+            code = code * extents[axis] + places[:, axis]
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        return places[first], which.reshape(-1)
 
     def _values(self, part: _Decision, places: IntArray) -> IntArray:
         """What it is for the threads of each block, or for all of them."""
