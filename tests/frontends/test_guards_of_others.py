@@ -261,12 +261,17 @@ class TestStanding:
         works = Works(lambda p: 10**6 if p[0] == one else 100, [one, one + 1])
         assert works.standing((blocks, 1, 1)).longest == Longest((one, 0, 0), 1)
 
-    def test_what_is_too_much_is_counted_in_a_sample(self):
-        """Nothing is known between the blocks that are looked at."""
-        found = partition(((0, 10**8), (0, 1), (0, 1)), Works(lambda p: p[0] % 4 == 3))
-        assert 0 < found.looked_at < found.sampled == 10**8
-        assert found.counts.sum() == pytest.approx(10**8)
-        assert found.counts.tolist() == pytest.approx([75e6, 25e6], rel=0.1)
+    @pytest.mark.parametrize("blocks", [10**8, 2**24, 2**31 - 1])
+    @pytest.mark.parametrize("recurs", [4, 8, 97])
+    def test_what_is_too_much_is_counted_in_a_sample(self, blocks, recurs):
+        """Nothing is known between the blocks that are looked at, and nothing recurs with them."""
+        works = Works(lambda p: p[0] % recurs == 3)
+        found = partition(((0, blocks), (0, 1), (0, 1)), works)
+        assert 0 < found.looked_at < found.sampled <= blocks
+        assert found.counts.sum() == pytest.approx(blocks)
+        heavy = dict(zip(found.conditions.tolist(), found.counts.tolist(), strict=True))[1]
+        error = math.sqrt((recurs - 1) / found.looked_at)  # standard error of a share, of it
+        assert heavy == pytest.approx(blocks / recurs, rel=3 * error)
 
     def test_the_middle_stands_for_those_like_it(self):
         found = Works(lambda p: 10 if p[0] in (0, 99) else 100).standing((100, 100, 1))

@@ -187,21 +187,20 @@ def _all_places(box: Box) -> IntArray:
 
 
 def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Blocks spread over boxes, and how many each of them stands for."""
-    places: list[list[int]] = []
-    weights: list[float] = []
-    total = sum(map(_size, boxes))
-    for box in boxes:
-        size = _size(box)
-        chosen = spread_blocks(size, max(1, _SAMPLE * size // total))
-        sides = [high - low for low, high in box]
-        for number in chosen:
-            x, rest = number % sides[0], number // sides[0]
-            places.append(
-                [box[0][0] + x, box[1][0] + rest % sides[1], box[2][0] + rest // sides[1]]
-            )
-        weights += [size / len(chosen)] * len(chosen)
-    return np.array(places, np.int64).reshape(-1, 3), np.array(weights, float)
+    """Blocks spread over boxes, one after the other, and how many each of them stands for."""
+    if not boxes:
+        return np.empty((0, 3), np.int64), np.empty(0)
+    ends = np.cumsum([_size(box) for box in boxes])
+    total = int(ends[-1])
+    chosen = np.array(spread_blocks(total, _SAMPLE), np.int64)
+    own = np.searchsorted(ends, chosen, side="right")
+    lows, highs = (np.array([[side[k] for side in b] for b in boxes], np.int64) for k in (0, 1))
+    number = chosen - (ends - [_size(box) for box in boxes])[own]
+    sides, places = (highs - lows)[own], np.empty((len(chosen), 3), np.int64)
+    for axis in range(3):
+        places[:, axis] = lows[own, axis] + number % sides[:, axis]
+        number = number // sides[:, axis]
+    return places, np.full(len(chosen), total / len(chosen))
 
 
 class Walked(Protocol):
