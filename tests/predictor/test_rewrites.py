@@ -19,7 +19,7 @@ STAGES = {
 KINDS = sorted(
     (
         c for c in vars(rewrites).values()
-        if isinstance(c, type) and issubclass(c, Rewrite) and c is not Rewrite
+        if isinstance(c, type) and issubclass(c, Rewrite) and not c.__subclasses__()
     ),
     key=lambda kind: kind.__name__,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from perfassert.predictor.session import DEFAULT
 
 
 class Session(session.Session):
-    """What is shared between predictions, within a budget of memory.
+    """Results that predictions share, within a budget of memory.
 
     A prediction is the same in any session, after any other prediction; only its time differs.
     Threads may share a session.

@@ -25,6 +25,20 @@ class Rewrite:
 
 
 @dataclass(frozen=True)
+class OfInstructions(Rewrite):
+    """A change of some instructions."""
+
+    instructions: frozenset[int]
+
+
+@dataclass(frozen=True)
+class OfLoops(Rewrite):
+    """A change of some loops."""
+
+    loops: frozenset[int]
+
+
+@dataclass(frozen=True)
 class ResizeBlocks(Rewrite):
     """Blocks of so many threads, and as many of them as cover the same threads."""
 
@@ -56,44 +70,34 @@ class LimitCode(Rewrite):
     size: int
 
 
-@dataclass(frozen=True)
-class Unspill(Rewrite):
+class Unspill(OfInstructions):
     """Registers in place of local memory, and none of the instructions that access it."""
 
     stage = "bind"
-    instructions: frozenset[int]
 
 
-@dataclass(frozen=True)
-class UseConstantMemory(Rewrite):
+class UseConstantMemory(OfInstructions):
     """Operands from constant memory in place of these loads."""
 
     stage = "bind"
-    instructions: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Coalesce(Rewrite):
-    """As few sectors as the bytes of these accesses fill."""
+class Coalesce(OfInstructions):
+    """Accesses that touch no more sectors than their bytes fill."""
 
     stage = "bind"
-    instructions: frozenset[int]
 
 
-@dataclass(frozen=True)
-class JoinAccesses(Rewrite):
+class JoinAccesses(OfInstructions):
     """One access in place of those of neighbouring elements; of address expressions."""
 
     stage = "question"
-    instructions: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Remove(Rewrite):
+class Remove(OfInstructions):
     """None of these instructions."""
 
     stage = "bind"
-    instructions: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -104,51 +108,37 @@ class Reclassify(Rewrite):
     classes: Mapping[int, str]
 
 
-@dataclass(frozen=True)
-class RemoveConflicts(Rewrite):
-    """As few rows of banks as the bytes of these accesses fill."""
+class RemoveConflicts(OfInstructions):
+    """Accesses that touch no more rows of banks than their bytes fill."""
 
     stage = "traffic"
-    instructions: frozenset[int]
 
 
-@dataclass(frozen=True)
-class HalveTransactions(Rewrite):
+class HalveTransactions(OfInstructions):
     """Every second transaction of these accesses, while their data crosses the L2 as before."""
 
     stage = "traffic"
-    instructions: frozenset[int]
 
 
-@dataclass(frozen=True)
-class HalveCosts(Rewrite):
+class HalveCosts(OfInstructions):
     """Half of λ and Λ of this arithmetic."""
 
-    instructions: frozenset[int]
 
-
-@dataclass(frozen=True)
-class Unroll(Rewrite):
+class Unroll(OfLoops):
     """Several copies of the bodies of these loops, scheduled together."""
 
     stage = "bind"
-    loops: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Reorder(Rewrite):
+class Reorder(OfLoops):
     """Instructions of these loops, -1 for those outside of them, in the order of an author who
     loads early."""
 
     stage = "bind"
-    loops: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Schedule(Rewrite):
+class Schedule(OfLoops):
     """Instructions of these loops in a compiler's order, as what kept them apart is gone."""
-
-    loops: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -158,17 +148,14 @@ class CopyAsynchronously(Rewrite):
     loads: Mapping[int, int]
 
 
-@dataclass(frozen=True)
 class BalanceWarps(Rewrite):
     """Equal work of all warps of a block."""
 
 
-@dataclass(frozen=True)
 class WorkAlone(Rewrite):
     """No wait of the last warp that works for the others."""
 
 
-@dataclass(frozen=True)
 class LoadBeforeBarriers(Rewrite):
     """Loads of what is not written before, issued before barriers."""
 

@@ -140,7 +140,7 @@ def executed_blocks(
 
 
 def _operands(cost: WarpCost) -> WarpCost:
-    """What an atomic whose result is used sends to the L2, besides what comes back."""
+    """Operands that an atomic sends to the L2, besides the result that comes back."""
     return WarpCost(sectors=cost.sectors)
 
 

@@ -15,7 +15,7 @@ The paper's rule that addresses more than 1024 B apart do not pair is the tag st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -208,7 +208,7 @@ def lane_addresses(
     linear = np.arange(-(-size // warp_size) * warp_size, dtype=np.int64)
     linear = linear if threads is None else threads
     lanes = len(linear)
-    thread = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}
+    thread = np.stack([linear % nx, linear // nx % ny, linear // (nx * ny)], axis=1)
     iterations, weight = _iterations(group, blocks, launch, first)
     count = next(iter(iterations.values())).shape[1] if iterations else 1
     values: dict[Name, IntArray] = {
@@ -216,16 +216,10 @@ def lane_addresses(
     }
     shape = (len(blocks), count, lanes)
     active = np.broadcast_to(linear < size, shape)
-    for i, (axis, extent) in enumerate(zip(AXES, launch.extent, strict=True)):
-        block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
-        position = thread[axis] + block * launch.block[i]
-        active = active & (position < extent)
-        values |= {axis: position, f"threadIdx.{axis}": thread[axis], f"blockIdx.{axis}": block}
-    for symbol, (first, last) in group.ranges:
-        active = active & (values[symbol] >= first) & (values[symbol] <= last)
-    address, *conditions = group.forms(values)
-    for condition in conditions:
-        active = active & (condition != 0)
+    values |= _coordinates(blocks, thread, launch)
+    for axis, extent in zip(AXES, launch.extent, strict=True):
+        active = active & (values[axis] < extent)
+    address, active = _apply_guards(group, values, active)
     addresses = np.broadcast_to(address, shape)
     by_warp = (len(blocks), -1, warp_size)
     shaped, lit = addresses.reshape(by_warp), active.reshape(by_warp)
@@ -233,6 +227,31 @@ def lane_addresses(
         first_lit = np.take_along_axis(shaped, lit.argmax(axis=2)[:, :, None], axis=2)
         shaped = np.where(lit, shaped, first_lit)
     return LaneAddresses(shaped, lit, np.asarray(lit.any(axis=2)), weight)
+
+
+def _coordinates(
+    blocks: Sequence[tuple[int, ...]], threads: IntArray, launch: Launch
+) -> dict[Name, IntArray]:
+    """Coordinates of ``threads`` [n, 3] of blocks, that broadcast to (blocks, iterations, n)."""
+    values: dict[Name, IntArray] = {}
+    for i, axis in enumerate(AXES):
+        block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
+        thread = threads[:, i]
+        position = thread + block * launch.block[i]
+        values |= {axis: position, f"threadIdx.{axis}": thread, f"blockIdx.{axis}": block}
+    return values
+
+
+def _apply_guards(
+    group: AccessGroup, values: Mapping[Name, IntArray], active: BoolArray
+) -> tuple[IntArray, BoolArray]:
+    """Addresses less the offsets, and ``active`` narrowed by what guards the group."""
+    for symbol, (low, high) in group.ranges:
+        active = active & (values[symbol] >= low) & (values[symbol] <= high)
+    address, *conditions = group.forms(values)
+    for condition in conditions:
+        active = active & (condition != 0)
+    return address, active
 
 
 def _is_clipped(group: AccessGroup) -> bool:
@@ -260,7 +279,7 @@ def _iterations(
 
 
 def _leaves_early(group: AccessGroup) -> bool:
-    """Whether some threads leave the loops around a group before others."""
+    """Tell a group some of whose threads leave the loops around it before others."""
     counters = frozenset(group.loops)
     return any(counters.intersection(c.symbols()) for c in group.conditions)
 
@@ -275,16 +294,9 @@ def _active_iterations(
     threads = np.array(list(product(*(sorted({0, n // 2, n - 1}) for n in launch.block))))
     counters = _counters(group, candidates[None, :])
     values: dict[Name, IntArray] = {s: v[:, :, None] for s, v in counters.items()}
-    for i, axis in enumerate(AXES):
-        block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
-        thread = threads[:, i]
-        position = block * launch.block[i] + thread
-        values |= {axis: position, f"threadIdx.{axis}": thread, f"blockIdx.{axis}": block}
-    active = np.ones((len(blocks), count, len(threads)), np.bool_)
-    for symbol, (low, high) in group.ranges:
-        active &= (values[symbol] >= low) & (values[symbol] <= high)
-    for condition in group.forms(values)[1:]:
-        active &= condition != 0
+    values |= _coordinates(blocks, threads, launch)
+    everyone = np.ones((len(blocks), count, len(threads)), np.bool_)
+    active = _apply_guards(group, values, everyone)[1]
     some = np.asarray(active.any(axis=2))
     some |= ~np.asarray(some.any(axis=1, keepdims=True))  # threads elsewhere may
     number = some.sum(axis=1)

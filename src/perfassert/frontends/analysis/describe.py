@@ -160,7 +160,7 @@ class Describer:
         }  # fmt: skip
 
     def _asserts(self, block: int) -> bool:
-        """Whether a block stops the program, as an assertion does not hold."""
+        """Tell a block that stops the program, as an assertion does not hold."""
         own = self.code.flow.blocks[block]
         calls = (i for i in range(own.start, own.stop) if self.placed[i].instruction.base == "CALL")
         return any(i not in self.jumps and self._callee(i) == _ASSERTION for i in calls)
@@ -262,8 +262,8 @@ class Describer:
         )
 
     def _callee(self, index: int) -> str:
-        """What a call names, or the function of the driver whose address its register was loaded
-        with, as of ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
+        """Name what is called: a label, or the function of the driver whose address was loaded, as
+        by ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
         operands = self.placed[index].instruction.operands
         registers = {o.name for o in operands if o.kind == "register"}
         if not registers:

@@ -388,8 +388,7 @@ class Binder:
         ranges: dict[Name, tuple[int, int]] = {}
         conditions: list[Affine] = []
         for part in self.symbols.conjuncts(condition):
-            names = {a.name for a in self.symbols.unknowns(part)}
-            known = names <= self.assumed_values.keys()
+            known = self.has_assumed_value(part)
             if not known or (self.why_undecided(part) and not self.symbols.depends_on_data(part)):
                 continue  # undecided: taken to hold; the graph says so
             form = self.form(part)
@@ -405,21 +404,24 @@ class Binder:
                 return None
         return ranges, conditions
 
+    def has_assumed_value(self, value: Expression) -> bool:
+        """Whether the user says what every unknown of a value is."""
+        return all(a.name in self.assumed_values for a in self.symbols.unknowns(value))
+
     @property
     def counts_executions(self) -> bool:
-        """Whether executed blocks say how often each instruction is."""
+        """Ask if executed blocks say how often each instruction is."""
         return self.executed is not None and self.executed.work is not None
 
     def is_unknown(self, instruction: ProgramInstruction) -> bool:
-        """Whether unknown content let lanes of executed blocks take part in an access."""
+        """Tell an access in which unknown content let lanes of executed blocks take part."""
         spread = self.executed and self.executed.accesses.get(instruction.address)
         return bool(spread and spread.unknown)
 
     def is_left_open(self, condition: Expression) -> bool:
-        """Whether data decides about a part of a condition that nobody gives values for."""
+        """Tell a condition of which data decides a part that nobody gives values for."""
         return any(
-            self.symbols.depends_on_data(part)
-            and not {a.name for a in self.symbols.unknowns(part)} <= self.assumed_values.keys()
+            self.symbols.depends_on_data(part) and not self.has_assumed_value(part)
             for part in self.symbols.conjuncts(condition)
         )
 

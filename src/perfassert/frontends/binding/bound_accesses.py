@@ -92,7 +92,7 @@ def _bind_access(
         if within is not None:
             conditions.append(within)
     rests_on = access.rests_on
-    if access.unresolved and not has_assumed_value(binder, access.address):
+    if access.unresolved and not binder.has_assumed_value(access.address):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
     form = _sampled_form(binder, access) if rests_on == () and access.unresolved else None
@@ -200,8 +200,3 @@ def _apart(binder: Binder, address: Expression) -> str:
 
 def _counters(form: Affine) -> set[LoopCounter]:
     return {s for s in form.symbols() if isinstance(s, LoopCounter)}
-
-
-def has_assumed_value(binder: Binder, address: Expression) -> bool:
-    """Whether the user says what every unknown of the address is."""
-    return all(a.name in binder.assumed_values for a in binder.symbols.unknowns(address))

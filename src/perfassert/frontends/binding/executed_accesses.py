@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from perfassert.frontends.binding.binder import Binder
-from perfassert.frontends.binding.bound_accesses import has_assumed_value
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.executed import Executed, Touched
 from perfassert.kernel.program import Program, ProgramBlock, ProgramInstruction
@@ -97,7 +96,7 @@ def _open(
         loops = [binder.program.loops[i] for i in chain]
         if any(binder.stated_trips(loop) is not None for loop in loops):
             return False
-        if any(a.unresolved and has_assumed_value(binder, a.address) for a in own):
+        if any(a.unresolved and binder.has_assumed_value(a.address) for a in own):
             return False
         guards = [block.condition, *(loop.entry for loop in loops)]
         if instruction.guard is not None:

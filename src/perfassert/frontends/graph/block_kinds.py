@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import pairwise
 from math import ceil, prod
 from typing import Protocol
@@ -91,14 +91,15 @@ def partition(box: Box, deciding: Deciding) -> Partition:
         for a, (low, high) in enumerate(box)
     )
     repeated = _size(box) // max(1, _size(whole))
-    few = _size(whole) <= _FEW
-    undecided = () if few else deciding.differing(whole, None)
-    boxes = [(-_size(whole), whole, undecided)]
+    boxes: list[tuple[int, Box, Sequence[int]]] = []
     alike: list[Box] = []
     single: list[Box] = []
-    if few or not undecided:
-        (single if few else alike).append(whole)
-        boxes = []
+    if _size(whole) <= _FEW:
+        single.append(whole)
+    elif undecided := deciding.differing(whole, None):
+        boxes.append((-_size(whole), whole, undecided))
+    else:
+        alike.append(whole)
     values, cut = 0, 0
     while boxes and cut < _BOXES:
         _, box, among = boxes[0]
@@ -117,7 +118,6 @@ def partition(box: Box, deciding: Deciding) -> Partition:
                 heappush(boxes, (-_size(half), half, left))
             else:
                 alike.append(half)
-    heapify(boxes)
     remaining = [box for _, box, _ in boxes]
     sample, weights = _sample_boxes(remaining)
     places = [
@@ -190,12 +190,13 @@ def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float6
     """Blocks spread over boxes, one after the other, and how many each of them stands for."""
     if not boxes:
         return np.empty((0, 3), np.int64), np.empty(0)
-    ends = np.cumsum([_size(box) for box in boxes])
+    sizes = np.array([_size(box) for box in boxes], np.int64)
+    ends = np.cumsum(sizes)
     total = int(ends[-1])
     chosen = np.array(spread_blocks(total, _SAMPLE), np.int64)
     own = np.searchsorted(ends, chosen, side="right")
     lows, highs = (np.array([[side[k] for side in b] for b in boxes], np.int64) for k in (0, 1))
-    number = chosen - (ends - [_size(box) for box in boxes])[own]
+    number = chosen - (ends - sizes)[own]
     sides, places = (highs - lows)[own], np.empty((len(chosen), 3), np.int64)
     for axis in range(3):
         places[:, axis] = lows[own, axis] + number % sides[:, axis]

@@ -96,13 +96,14 @@ def standing_block(
     """Which block of ``grid`` stands for all, and for how many."""
     middle = tuple(n // 2 for n in grid)
     walk = _Walk(program, binder, warp_size)
-    if not walk.decisions.axes:
+    decisions = BlockDecisions(walk)
+    if not decisions.axes:
         return Standing(middle)
     noted = dict(binder.assumptions)
     known: dict[int, _Walked] = {}
 
     def walk_block(place: tuple[int, ...]) -> _Walked:
-        key = int(walk.decisions.decide(np.array([place], np.int64))[0][0])
+        key = int(decisions.decide(np.array([place], np.int64))[0][0])
         if key not in known:
             items = walk.block_at(place)
             each = _instructions_by_warp(items, walk.warps)
@@ -111,11 +112,11 @@ def standing_block(
             )
         return known[key]
 
-    groups = partition(tuple((0, n) for n in grid), walk.decisions)
+    groups = partition(tuple((0, n) for n in grid), decisions)
     result = standing(walk_block, grid, groups)
     idle = 0.0
     for box in idle_boxes(binder.launch.grid, grid):
-        of = partition(box, walk.decisions)
+        of = partition(box, decisions)
         idle += sum(walk_block(p).instructions * n for p, n in chosen_groups(of, _IDLE_KINDS))
     binder.assumptions = noted  # what was said of blocks that are not simulated
     if groups.looked_at:
@@ -187,7 +188,6 @@ class _Walk:
         self.apart_now: dict[int, Decisions] = {}  # loops that are being taken apart
         self.places: dict[int, float] = {}  # of the iteration among those of its loop, from 0 to 1
         self.varying = self._varying()
-        self.decisions = BlockDecisions(self)
 
     def block_at(self, block: tuple[int, ...]) -> list[GraphItem]:
         """What one block of the grid executes."""

@@ -12,6 +12,7 @@ from perfassert.engines.advisor.rewrites import (
     HalveCosts,
     HalveTransactions,
     LoadBeforeBarriers,
+    OfInstructions,
     Reclassify,
     Remove,
     Reorder,
@@ -94,9 +95,7 @@ def _(rewrite: Reclassify, graph: InstructionGraph, site: Site) -> InstructionGr
 @rewrite_graph.register(Remove)
 @rewrite_graph.register(Unspill)
 @rewrite_graph.register(UseConstantMemory)
-def _(
-    rewrite: Remove | Unspill | UseConstantMemory, graph: InstructionGraph, site: Site
-) -> InstructionGraph:
+def _(rewrite: OfInstructions, graph: InstructionGraph, site: Site) -> InstructionGraph:
     gone = site.nodes(rewrite.instructions)
     if not gone:
         return graph
