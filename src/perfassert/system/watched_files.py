@@ -23,6 +23,9 @@ from threading import Thread
 
 _CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_RECV and _SEND
+_SET_FLAGS, _WAKE_IN_TURN = 0x40082104, 1
+"""``SECCOMP_IOCTL_NOTIF_SET_FLAGS``, ``SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`` of Linux 6.6: the one
+that waits runs at once on the processor of the one that answers, which halves a report's time."""
 _REPORT = struct.Struct("=QIIiIQ6Q")
 """``struct seccomp_notif``: id, process, flags, number, machine, address of the call, arguments."""
 _ANSWER = struct.Struct("=QqiI")
@@ -69,6 +72,8 @@ class FileWatch:
     def _answer_reports(self, reports: int) -> None:
         from fcntl import ioctl
 
+        with suppress(OSError):  # an older kernel
+            ioctl(reports, _SET_FLAGS, _WAKE_IN_TURN)
         waiting = select.poll()
         waiting.register(reports, select.POLLIN)
         followed = True
