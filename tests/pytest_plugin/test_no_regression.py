@@ -1,6 +1,7 @@
 """Baselines as pytest users meet them."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfassert.baseline.text import format_file, parse_file
+from perfassert.frontends.toolchain.tools import find
 
 TEST_FILE = """
 import os
@@ -282,6 +284,34 @@ def test_baselines_of_other_device_files_fail_until_updated(kept):
         result.stdout.fnmatch_lines([f"*is incomparable: *{message}*write it: pytest --perf-upd*"])
     run(kept, "--perf-update").assert_outcomes(passed=4)
     run(kept).assert_outcomes(passed=4)
+
+
+COMPILED = """
+import perfassert as pa
+
+def test_twice(perf):
+    kernel = pa.from_cuda("k.cu", "twice")
+    perf.no_regression(perf(kernel, pa.Launch(4096, 256)))
+"""
+
+
+@pytest.mark.skipif(find("nvrtc") is None, reason="NVRTC is not installed")
+def test_baselines_of_another_compiler_fail_under_strict(pytester):
+    source = pytester.path / "k.cu"
+    source.write_text("__global__ void twice(float* a) { a[threadIdx.x] *= 2; }\n")
+    pytester.makepyfile(test_copy=COMPILED)
+    run(pytester, "--perf-update").assert_outcomes(passed=1)
+    file = baselines(pytester)
+    text = file.read_text()
+    assert text.count('compilers = "nvrtc ') == 1
+    text = re.sub('compilers = ".*"', 'compilers = "nvcc 12.0 with gcc 11.4"', text)
+    file.write_text(re.sub('checksum = ".*"\n', "", text))
+    run(pytester, "--perf-strict").assert_outcomes(passed=1)  # it is the same code
+    source.write_text("__global__ void twice(float* a) { a[threadIdx.x + 1] *= 3; }\n")
+    run(pytester).assert_outcomes(passed=1)
+    result = run(pytester, "--perf-strict")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*compiled otherwise: nvcc 12.0 with gcc 11.4 → nvrtc *"])
 
 
 class TestOtherModel:

@@ -88,6 +88,20 @@ def same_code(old: Entry, new: Entry) -> bool:
     return bool(old["kernel_digest"] == new["kernel_digest"] != UNKNOWN)
 
 
+def other_compilers(old: Entry, new: Entry) -> str:
+    """Tell which compilers made other code of the two, or return ``""``.
+
+    Example:
+        >>> other_compilers({"compilers": "nvcc 13.0 with gcc 12.2", "kernel_digest": "a"},
+        ...                 {"compilers": "nvrtc 13.5", "kernel_digest": "b"})
+        'compiled otherwise: nvcc 13.0 with gcc 12.2 → nvrtc 13.5'
+    """
+    before, after = old.get("compilers"), new.get("compilers")
+    if not before or not after or before == after or same_code(old, new):
+        return ""
+    return f"compiled otherwise: {before} → {after}"
+
+
 def foreign(key: BaselineKey, old: Entry, new: Entry) -> str:
     """Why the two cannot be compared, or ``""``: they are of different device files for one version
     of the model, or the baseline is not what was written."""

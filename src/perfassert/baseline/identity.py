@@ -33,16 +33,27 @@ def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
     Compiled code: machine code for the device's architecture, its constants and resources, and
     what its author says about it; ``launch`` enters only where it decides what is compiled.
     """
+    code = _build_code(kernel, device)
+    if isinstance(kernel, CompiledKernel) and code is not None:
+        known = [_code(code), kernel.updates_per_thread]
+        return _hash([*known, sorted(kernel.overrides.items())] if kernel.overrides else known)
+    plain = canonical(kernel.bind(launch, device.arch, device.warp_size)[0])
+    return _hash(plain if kernel.compiled is None else [device.arch, plain])
+
+
+def compilers(kernel: Kernel, device: Device) -> str:
+    """Return what compiled a kernel, ``"nvcc 13.5 with gcc 12.2"``; ``""`` where nothing did."""
+    code = _build_code(kernel, device)
+    return code.built.compilers if code is not None else ""
+
+
+def _build_code(kernel: Kernel, device: Device) -> BuiltCode | None:
     from perfassert.frontends.cuda.kernels import BuiltCode, CompiledCode
 
     code = kernel.compiled
     if isinstance(code, CompiledCode):
         code = code.build(device.arch)
-    if isinstance(kernel, CompiledKernel) and isinstance(code, BuiltCode):
-        known = [_code(code), kernel.updates_per_thread]
-        return _hash([*known, sorted(kernel.overrides.items())] if kernel.overrides else known)
-    plain = canonical(kernel.bind(launch, device.arch, device.warp_size)[0])
-    return _hash(plain if code is None else [device.arch, plain])
+    return code if isinstance(code, BuiltCode) else None
 
 
 def _hash(content: object) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfassert.baseline.cause import Explanation, explain
+from perfassert.baseline.compare import other_compilers
 from perfassert.baseline.components import Change, components
 from perfassert.baseline.entry import Entry
 from perfassert.baseline.lines import cause_beyond_components
@@ -27,6 +28,8 @@ def explain_rise(
     explanation = explain(old, new)
     if explanation is None:
         return ""
+    if otherwise := other_compilers(old, new):  # which may be all there is to it
+        return otherwise
     return "; ".join((str(explanation), *_details(explanation, old, new, prediction, base)))
 
 

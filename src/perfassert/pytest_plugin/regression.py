@@ -17,6 +17,7 @@ from perfassert.baseline.compare import (
     differences,
     failure_text,
     foreign,
+    other_compilers,
     other_kernel,
     other_model,
     same_code,
@@ -85,6 +86,8 @@ class TestBaselines:
             self._missing(key, new, entries)
             return
         why, renamed = foreign(key, old, new), ""
+        if not why and self._mode.strict:
+            why = other_compilers(old, new)
         if not why and (why := other_kernel(old, new, was)):
             renamed = f"if the kernel was renamed, say was={old.get('kernel', '')!r}; "
         model = other_model(key, old, new)

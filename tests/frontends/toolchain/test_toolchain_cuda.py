@@ -189,7 +189,7 @@ class TestCompiled:
         text = '#define H "vector_types.h"\n#if 0\n#include H\n#endif\n__global__ void k() {}\n'
         compiled("k.cu", text)
         compiled("k.cu", text)
-        assert runs == ["NVRTC", "nvdisasm"] + ["NVRTC"] * (not watched)
+        assert runs.count("cicc") == 1 + (not watched)
 
 
 HOST = """\

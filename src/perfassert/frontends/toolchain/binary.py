@@ -12,6 +12,8 @@ from typing import Any
 from perfassert.kernel.program import Member
 from perfassert.source import Assumption, SourceSpan
 
+_READERS = ("nvdisasm", "cuobjdump")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -115,6 +117,12 @@ class Binary:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    @property
+    def compilers(self) -> str:
+        """The tools that made the machine code, without those that only read it."""
+        made = (tool for tool in self.tools.split(", ") if not tool.startswith(_READERS))
+        return ", ".join(made)
 
     def with_digest(self) -> Binary:
         """The same with its digest."""

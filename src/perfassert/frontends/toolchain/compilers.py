@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from codecs import BOM_UTF8
@@ -16,7 +17,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing, close_matches
 from perfassert.source import Assumption, SourceSpan, encode_file_name
 from perfassert.system.confined import holds_more_than_sources, is_source
 
-from . import options, toolchains, tools
+from . import cache, dialects, options, toolchains, tools
 from .architecture import (
     Architecture,
     architecture,
@@ -28,11 +29,14 @@ from .architecture import (
 )
 from .binary import Source
 from .diagnostics import failure
-from .inputs import Inputs
+from .dialects import MayDiffer
+from .inputs import Inputs, remember
 from .names import check_template_name, demangle, without_addresses, without_parameters
-from .nvcc import INSTANCE, Compilation, compile_with_nvcc
+from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocess
 from .signature import global_functions
 
+LOG = logging.getLogger("perfassert.toolchain")
+_TOLD_TO_ONE = ("-U", "--compiler-options", "--compiler-bindir")
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
 _NAME_MAP = "__nv_name_map"  # the file name under which NVRTC complains about name expressions
 _VOLTA = "compute_75"  # the oldest PTX that current compilers make
@@ -47,12 +51,8 @@ _OF_A_HOST = re.compile(
     r"unrecognized option|function without execution space annotations|"
     r"is not supported when compiling with NVRTC"  # headers of CCCL that include those of a host
 )
-_TELLS_COMPILERS_APART = re.compile(
-    r"^[ \t]*#[ \t]*(?:el)?if[^\n]*\b(?:__CUDACC_RTC__|__NVCC__)\b", re.MULTILINE
-)
 _COMPILED_BY_NVRTC = (
-    "compiled by NVRTC, and the text tells it from nvcc (__CUDACC_RTC__): what nvcc would compile "
-    "may be other code; install nvcc and g++"
+    "compiled by NVRTC: nvcc, which reads the host's headers first, may make other code of it; {}"
 )
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|(?:math|assert|string|float|limits|errno|time)\.h"
@@ -97,6 +97,11 @@ class _NvrtcProgram:
         return [content.decode(errors="replace") for content in self.files.values()]
 
     @cached_property
+    def of_host(self) -> bool:
+        """True if any of the texts has code for the host."""
+        return any(map(_HOST_TEXT.search, self.texts))
+
+    @cached_property
     def wanted(self) -> str | None:
         """The instance of a template that is asked for, if one is."""
         return expression(self.source.kernel, self.texts)
@@ -109,17 +114,16 @@ class _NvrtcProgram:
                 folders += [path.parent, path.resolve().parent]
         return tuple(dict.fromkeys(str(f) for f in folders if not holds_more_than_sources(f)))
 
-    @cached_property
-    def needs_nvcc(self) -> bool:
-        """Whether NVRTC would compile something else, or cannot read a header: for the mark of its
-        encoding, or for a name that it does not escape."""
+    def unread(self) -> str:
+        """Return why NVRTC cannot read a header, or ``""``: for the mark of its encoding, or for a
+        name that it does not escape."""
         source = self.source.path.resolve()
-        unread = any(
-            text.startswith(BOM_UTF8) or encode_file_name(str(path)) != str(path)
-            for path, text in self.files.items()
-            if path != source
-        )
-        return unread or any(map(_TELLS_COMPILERS_APART.search, self.texts))
+        for path, text in self.files.items():
+            if path != source and text.startswith(BOM_UTF8):
+                return f"{path.name} begins with the mark of its encoding"
+            if path != source and encode_file_name(str(path)) != str(path):
+                return f"{path} has letters that NVRTC does not escape"
+        return ""
 
     def log(self, text: str) -> str:
         """What a compiler prints, with the names that files have."""
@@ -132,32 +136,151 @@ class _NvrtcProgram:
 def from_cuda(
     source: Source, files: Mapping[Path, bytes], arch: str, folder: Path, inputs: Inputs
 ) -> CompiledModule:
-    """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing, and where
-    the text asks which of the two it is: production is built by nvcc.
+    """Return what nvcc makes of a source: production is built by it.
 
-    Where the options ask for PTX only, ptxas assembles it for ``arch`` as a driver would.
+    NVRTC, which takes a third of the time, compiles where it is known to make the same code of it
+    (:mod:`.dialects`); and, as an assumption says, where nvcc or a compiler of the host is missing,
+    or does not take it. Where the options ask for PTX only, ptxas assembles it for ``arch`` as a
+    driver would.
     """
     program = _NvrtcProgram(source, files, folder, inputs)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
     goal, real = _goal(source, program.texts, architecture(arch))
     by_way = legacy(str(real)) and not toolchains.knows_legacy(nvrtc or nvcc)
     product = _VOLTA if by_way else str(real) if goal == real else goal.virtual
-    notes: tuple[Assumption, ...] = ()
-    made = None
-    if program.needs_nvcc and nvrtc is not None:
-        if nvcc is None or not _has_host_compiler(source):
-            notes = (Assumption(_COMPILED_BY_NVRTC, SourceSpan(str(source.path))),)
-        else:
-            nvrtc = None
-    if nvrtc is not None:
-        made = _with_nvrtc(nvrtc, program, product, nvcc is None)
-    if made is None and nvcc is not None:
-        made = _with_nvcc(nvcc, program, product)
-    if made is None:
-        raise AssertionError("one of the two exists")
+    if nvcc is None or not _has_host_compiler(source):
+        made = _without_host_compiler(nvrtc, nvcc, program, product)
+    elif nvrtc is None:
+        made = _with_host_compiler(nvcc, program, product)
+    else:
+        made = _as_nvcc_would(nvrtc, nvcc, program, product)
     if product != str(real):
         made = _assemble_ptx(made, source, str(real), folder)
-    return replace(made, arch=str(real), assumptions=(*made.assumptions, *notes))
+    return replace(made, arch=str(real))
+
+
+def _without_host_compiler(
+    nvrtc: tools.Tool | None, nvcc: tools.Tool | None, program: _NvrtcProgram, arch: str
+) -> CompiledModule:
+    """Compile with NVRTC, and say that nvcc may have made other code."""
+    made = None
+    if nvrtc is not None:
+        made = _with_nvrtc(nvrtc, program, arch, nvcc is None)
+    if made is None:
+        assert nvcc is not None
+        return _with_nvcc(nvcc, program, arch)
+    missing = "a C++ compiler" if nvcc else "nvcc and a C++ compiler"
+    return _add_note(made, program, _COMPILED_BY_NVRTC.format(f"install {missing}"))
+
+
+def _as_nvcc_would(
+    nvrtc: tools.Tool, nvcc: tools.Tool, program: _NvrtcProgram, arch: str
+) -> CompiledModule:
+    """Compile with NVRTC if it cannot make other code than nvcc, else with nvcc."""
+    try:
+        check = _check_of(nvrtc, nvcc, program)
+        made = _with_nvrtc(nvrtc, program, arch, False, check)
+        if made is not None:
+            return made
+    except MayDiffer as difference:
+        LOG.debug("%s: nvcc compiles it: %s", program.source.path, difference)
+    try:
+        return _with_host_compiler(nvcc, program, arch)
+    except tools.TooSlow:
+        raise
+    except KernelSourceError as refused:
+        why = str(refused).splitlines()[0]
+        try:
+            made = _with_nvrtc(nvrtc, program, arch, True)
+        except KernelSourceError as error:
+            raise (refused if program.of_host else error) from None
+        assert made is not None
+        return _add_note(made, program, _COMPILED_BY_NVRTC.format(f"nvcc does not take it: {why}"))
+
+
+def _with_host_compiler(nvcc: tools.Tool, program: _NvrtcProgram, arch: str) -> CompiledModule:
+    """Compile with nvcc, and name the compiler of the host that has preprocessed."""
+    made = _with_nvcc(nvcc, program, arch)
+    try:
+        host = _preamble(nvcc, program).host
+    except MayDiffer:
+        return made
+    return replace(made, tools=(f"{nvcc} with {host}", *made.tools[1:]))
+
+
+def _add_note(made: CompiledModule, program: _NvrtcProgram, text: str) -> CompiledModule:
+    note = Assumption(text, SourceSpan(str(program.source.path)))
+    return replace(made, assumptions=(*made.assumptions, note))
+
+
+def _check_of(nvrtc: tools.Tool, nvcc: tools.Tool, program: _NvrtcProgram) -> str:
+    """Return a header with which NVRTC compiles a source only if nvcc makes the same of it.
+
+    Raises:
+        MayDiffer: NVRTC need not be asked.
+    """
+    source = program.source
+    parsed = options.parse(source)
+    if nvrtc.release() != nvcc.release():
+        raise MayDiffer(f"{nvrtc} and {nvcc} are of different releases")
+    if why := program.unread():
+        raise MayDiffer(why)
+    for_nvcc_alone = [o for o in parsed if o.name in _TOLD_TO_ONE]
+    if for_nvcc_alone or tools.added_flags():
+        raise MayDiffer(f"{(*for_nvcc_alone, *tools.added_flags())[0]} is an option for nvcc alone")
+    macros = [str(o) for o in parsed if o.name == "-D"] + options.definitions(source.defines)
+    words = dialects.read_words(program.files, options.search_dirs(source), macros)
+    preamble = _preamble(nvcc, program)
+    dialects.find_difference(words, preamble)
+    given = {re.split(r"\W", macro[2:], maxsplit=1)[0] for macro in macros}
+    return dialects.write_check(words, preamble, given)
+
+
+def _preamble(nvcc: tools.Tool, program: _NvrtcProgram) -> dialects.Preamble:
+    """Return what nvcc reads before a source's first line, with the options that are its own.
+
+    For one architecture: the one that is asked for changes macros that both compilers get from it.
+
+    Raises:
+        MayDiffer: it cannot be asked.
+    """
+    asked = options.for_preprocessing(program.source)
+    inputs = program.inputs.begin_part()
+
+    def make() -> dialects.Preamble:
+        try:
+            return _ask_for_preamble(nvcc, program, asked, inputs)
+        except (KernelSourceError, ToolchainMissing) as error:
+            raise MayDiffer(str(error)) from None
+
+    compiler = str(tools.host_compiler())
+    key = cache.key(["preamble", str(nvcc), compiler, *asked, *tools.identity()])
+    return remember(
+        key,
+        inputs,
+        make,
+        dialects.preamble_from_json,
+        dialects.preamble_to_json,
+        program.inputs,
+    )
+
+
+def _ask_for_preamble(
+    nvcc: tools.Tool, program: _NvrtcProgram, asked: Sequence[str], inputs: Inputs
+) -> dialects.Preamble:
+    system = _headers_of_nvcc(nvcc, program.source)
+    empty = program.folder / "empty.cu"
+    empty.touch()
+    host = options.HostArguments(tuple(word for f in system for word in ("-isystem", f)))
+    compilation = Compilation(
+        nvcc, empty, _VOLTA, program.folder, tuple(asked), host, reads=tuple(system), inputs=inputs
+    )
+    own = (Path(nvcc.path).resolve().parent.parent, *map(Path, system))
+    text = preprocess(compilation, "-dD")
+    preamble, macros = dialects.read_preamble(text, [str(f.resolve()) for f in own])
+    empty.write_text(dialects.write_expansions(macros))
+    again = replace(compilation, inputs=None)  # it reads the same files
+    return replace(preamble, macros=dialects.read_expansions(preprocess(again), macros))
 
 
 def _has_host_compiler(source: Source) -> bool:
@@ -172,9 +295,8 @@ def with_debug_information(
     no compiler takes it."""
     program = _NvrtcProgram(source, files, folder, inputs)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
-    made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.needs_nvcc else b""
-    by_nvcc = program.needs_nvcc or any(map(_HOST_TEXT.search, program.texts))
-    if made or nvcc is None or not by_nvcc:
+    made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.unread() else b""
+    if made or nvcc is None or not (program.of_host or program.unread()):
         return made
     return _with_nvcc(nvcc, program, arch, _DEBUGGED, _DEBUG_LIMIT).cubin
 
@@ -255,15 +377,21 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
 
 
 def _with_nvrtc(
-    nvrtc: tools.Tool, program: _NvrtcProgram, arch: str, last: bool
+    nvrtc: tools.Tool, program: _NvrtcProgram, arch: str, last: bool, check: str = ""
 ) -> CompiledModule | None:
-    """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is."""
+    """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is.
+
+    ``check`` is a header that it reads first, and that may not compile either.
+    """
     source, folder, wanted = program.source, program.folder, program.wanted
-    response = _ask(nvrtc, program, _nvrtc_options(nvrtc, program, arch))
+    words = _nvrtc_options(nvrtc, program, arch)
+    if check:
+        (folder / dialects.CHECK).write_text(check)
+        words.append(f"--pre-include={folder / dialects.CHECK}")
+    response = _ask(nvrtc, program, words)
     log = program.log(response["log"])
     if response["status"]:
-        of_host = any(map(_HOST_TEXT.search, program.texts)) or _OF_A_HOST.search(log)
-        if not of_host:
+        if not (program.of_host or _OF_A_HOST.search(log) or dialects.CHECK in log):
             raise _explain_failure(log, program)
         if not last:
             return None
@@ -371,9 +499,7 @@ def _with_nvcc(
     if source.content is not None:
         path = folder / source.path.name
         path.write_bytes(source.content)
-    system: Sequence[str] = ()
-    if nvcc.version is not None:  # it knows the headers of its own wheel only
-        system = tools.wheel_include_dirs() if source.toolchain is None else tools.headers_of(nvcc)
+    system = _headers_of_nvcc(nvcc, source)
     instance = f"static const void* perfassert_kernel = (const void*)&{wanted};\n"
     product, log = compile_with_nvcc(
         Compilation(
@@ -395,6 +521,13 @@ def _with_nvcc(
     if arch.startswith("compute"):
         return CompiledModule(b"", product.decode(errors="replace"), (str(nvcc),))
     return CompiledModule(product, None, (str(nvcc),))
+
+
+def _headers_of_nvcc(nvcc: tools.Tool, source: Source) -> tuple[str, ...]:
+    """Return the folders that nvcc has to be told: one of a wheel knows those of its own only."""
+    if nvcc.version is None:
+        return ()
+    return tools.wheel_include_dirs() if source.toolchain is None else tools.headers_of(nvcc)
 
 
 def _assemble_ptx(made: CompiledModule, source: Source, arch: str, folder: Path) -> CompiledModule:

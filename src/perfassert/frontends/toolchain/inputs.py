@@ -158,6 +158,10 @@ class Inputs:
         self.files: dict[str, str] = {}
         self.why_unknown = ""
 
+    def begin_part(self) -> Inputs:
+        """Return an empty record for a part that is remembered by itself, of the same states."""
+        return Inputs(self._states, dict)
+
     def add(self, files: Mapping[str, str]) -> None:
         """Add files in the states that a part of the result was made from."""
         for path, state in files.items():

@@ -79,11 +79,7 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
         main.write_text(compilation.appended)
         included = (*included, "-include", str(compilation.path))
     out = compilation.folder / f"out.{product}"
-    texts = _PlaceholderTexts(
-        {f"-I{_FOLDERS}": compilation.host.folders, _MACROS: compilation.host.macros},
-        (*included, str(main)),
-        encode_file_name(str(compilation.path)),
-    )
+    texts = _PlaceholderTexts.of(compilation, (*included, str(main)))
     variables: dict[str, str] = {}
     if os.name == "nt":
         commands = [_whole_command(compilation, product, (*included, str(main)))]
@@ -99,6 +95,31 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
         if run.status:
             return b"", log
     return (out.read_bytes() if out.exists() else b""), log
+
+
+def preprocess(compilation: Compilation, *words: str) -> str:
+    """Return what the host's preprocessor makes of a source behind nvcc's own headers.
+
+    Args:
+        compilation: of which the first command is run.
+        words: options of the preprocessor's, besides.
+
+    Raises:
+        KernelSourceError: the host's compiler takes none of it, or is none that nvcc knows.
+    """
+    _, commands, log = _commands(compilation, "ptx", None)
+    for command in commands:
+        if "-E" in command:
+            at = command.index("-E")
+            texts = _PlaceholderTexts.of(compilation, (str(compilation.path),))
+            asked = texts.place_texts([*command[:at], "-E", *words, *command[at + 1 :]])
+            run = _run_command(compilation, Path(asked[0]).name, asked, {}, None)
+            made = compilation.folder / asked[-1]
+            if not run.status and made.is_file():
+                return made.read_text(errors="replace")
+            log = run.log
+            break
+    raise KernelSourceError(f"nvcc's preprocessor cannot be asked: {log[:200]}")
 
 
 def _commands(
@@ -167,6 +188,13 @@ class _PlaceholderTexts:
     placeholders: Mapping[str, Sequence[str]]
     main: Sequence[str]
     origin: str
+
+    @classmethod
+    def of(cls, compilation: Compilation, main: Sequence[str]) -> _PlaceholderTexts:
+        """Return the texts of a compilation whose source is named by ``main``."""
+        host = compilation.host
+        placeholders = {f"-I{_FOLDERS}": host.folders, _MACROS: host.macros}
+        return cls(placeholders, main, encode_file_name(str(compilation.path)))
 
     def place_texts(self, command: Sequence[str]) -> list[str]:
         """The command with the user's texts, each a word of its own."""

@@ -217,6 +217,12 @@ def for_nvcc(source: Source) -> list[str]:
     return [str(option) for option in parse(source) if option.name not in _OF_HOST]
 
 
+def for_preprocessing(source: Source) -> list[str]:
+    """What nvcc takes, less what only its assembler reads."""
+    kept = (option for option in parse(source) if option.name not in _OF_HOST | _PTXAS)
+    return [str(option) for option in kept]
+
+
 def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:
     """What the host's preprocessor takes; ``system``: folders of the tools' own headers."""
     options = parse(source)

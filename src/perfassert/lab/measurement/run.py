@@ -152,7 +152,7 @@ def _check_memory(launch: GpuLaunch, free: int) -> None:
 def _compiler(suite: Suite, job: MeasurementJob, device: str) -> str:
     spec = suite.kernels[job.kernel]
     binary = build(source(spec, row_names(spec, job.cells)), load_device(device).arch)
-    return binary.tools.partition(",")[0]
+    return binary.compilers
 
 
 def measure_counters(

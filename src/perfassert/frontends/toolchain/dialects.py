@@ -1,0 +1,348 @@
+"""Can NVRTC and nvcc make different code of one text?
+
+nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. So
+``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC and a power of doubles by nvcc, as
+``<cmath>`` declares one, and ``INT_MAX`` is a macro by nvcc alone. What could differ is found in
+three steps:
+
+1. The host's preprocessor lists what nvcc has read before the first line of a source
+   (:func:`read_preamble`): macros with their expansions, and names that are declared.
+2. The words of the source and of all its headers are looked up in that list. A directive, an
+   include of a header that is nobody's source, or a word that the two may take otherwise decides
+   for nvcc (:func:`find_difference`).
+3. For the macros among the words, NVRTC itself is asked: a header that it reads first fails to
+   compile where one expands to something else (:func:`write_check`).
+
+Example: of ``__global__ void k(float* x) { x[threadIdx.x] = rsqrtf(2.f); }`` the word
+``__global__`` is a macro, whose expansion NVRTC confirms; ``threadIdx`` and ``rsqrtf`` are declared
+by CUDA's headers alone; ``k`` and ``x`` are the source's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfassert.system.confined import readings
+
+CHECK = "perfassert_check.h"
+"""Name of the header that NVRTC reads first; errors in it mean a difference."""
+
+_KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
+    "char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr "
+    "constinit continue decltype default delete do double dynamic_cast else enum explicit export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not "
+    "not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires "
+    "return short signed sizeof static static_assert static_cast struct switch template this "
+    "thread_local throw true try typedef typeid typename union unsigned using virtual void "
+    "volatile wchar_t while xor xor_eq final override "
+    "__restrict__ __restrict __inline__ __volatile__ __asm__ __noinline__ __forceinline__ "
+    "__inline_hint__ __grid_constant__ size_t".split()
+)
+"""Words of C++ (ISO C++20, [lex.key]); those that CUDA adds (CUDA C++ Programming Guide, *C++
+Language Extensions*); the type of sizeof."""
+_TOKEN = re.compile(
+    rb"(?P<comment>//[^\n]*|/\*.*?\*/)"
+    rb'|(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"'
+    rb'|(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"|(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)+\''
+    rb"|\.?[0-9](?:[eEpP][+-]|'?\w|\.)*"
+    rb"|(?P<word>[A-Za-z_]\w*)"
+    rb"|(?P<strange>[^\x09-\x0d\x20-\x7e]|[$@`\\])",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(rb"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)([^\n]*)$", re.MULTILINE)
+_INCLUDED = re.compile(rb'\s*(?:"([^"]+)"|<([^>]+)>)\s*')
+_PLAIN = frozenset((b"", b"define", b"undef", b"ifdef", b"ifndef", b"else", b"endif"))
+_CONDITIONS = frozenset((b"if", b"elif"))
+_HARMLESS_PRAGMAS = frozenset((b"once", b"unroll", b"nounroll"))
+_TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+_RESERVED = re.compile(r"__|_[A-Z]")
+_OF_ARCHITECTURE = frozenset(("__CUDA_ARCH__",))
+"""What both compilers make of the architecture that is asked for."""
+_OPERATOR = re.compile(r"_Pragma$|__has_")
+"""On which the preprocessor acts, so that the expansion of a macro with one is no text."""
+_MARKER = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"')
+_MACRO = re.compile(r"#define (\w+)(?:\(([^)]*)\))?(.*)")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_DECLARATION = re.compile(r"([\w>*&])[ \t\n]*(?<!\w)([A-Za-z_]\w*)\s*\(([^()]*)\)")
+_NO_TYPE = re.compile(r"\b(?:return|else|new|delete|throw|case|goto|co_return|co_yield)\s*$")
+_QUALIFIER = re.compile(r"\b(?:const|volatile|register|_*restrict_*)\b")
+_TYPE_WORDS = frozenset("int char float double void long short unsigned signed bool".split())
+
+
+_HOST_COMPILERS = (
+    ("clang", "__clang_major__", "__clang_minor__"),
+    ("gcc", "__GNUC__", "__GNUC_MINOR__"),
+)
+"""Compiler → macros that have its version; Clang has those of GCC, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """What nvcc has read before the first line of a source.
+
+    Attributes:
+        macros: Name → number of parameters (``None``: it is no function) and expansion.
+        cuda: Reserved words (``__…``, ``_X…``) in the text of CUDA's own headers.
+        overloaded: Functions that CUDA's and the host's headers declare, with several lists of
+            parameters in all.
+    """
+
+    macros: Mapping[str, tuple[int | None, str]]
+    cuda: Set[str]
+    overloaded: Set[str]
+
+    @property
+    def host(self) -> str:
+        """The compiler of the host's, ``"gcc 12.2"``, as its macros have it."""
+        for name, *numbers in _HOST_COMPILERS:
+            if all(number in self.macros for number in numbers):
+                return f"{name} {'.'.join(self.macros[number][1] for number in numbers)}"
+        return "another compiler"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a source and its headers; ``defined``: those that ``#define`` makes macros."""
+
+    all: Set[str]
+    defined: Set[str]
+
+
+class MayDiffer(Exception):
+    """NVRTC and nvcc may compile other code; the text says why."""
+
+
+def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, int | None]]:
+    """Return the preamble without expansions, and the macros whose expansions are wanted.
+
+    Args:
+        text: what the preprocessor makes of an empty source, with its definitions (``-E -dD``).
+        own: folders of CUDA's own headers, with links resolved.
+    """
+    parts: dict[bool, list[str]] = {False: [], True: []}
+    macros: dict[str, int | None] = {}
+    bodies: dict[str, set[str]] = {}
+    places: dict[str, bool] = {}
+    of_cuda = False
+    for line in text.splitlines():
+        if marker := _MARKER.match(line):
+            name = marker[1]
+            if name not in places:
+                real = str(Path(name).resolve())
+                places[name] = any(real.startswith(f"{folder}/") for folder in own)
+            of_cuda = places[name]
+        elif macro := _MACRO.match(line):
+            listed = None if macro[2] is None else [p for p in macro[2].split(",") if p.strip()]
+            macros[macro[1]] = None if listed is None else len(listed)
+            bodies[macro[1]] = set(_WORD.findall(macro[3]))
+        elif line.startswith("#undef "):
+            macros.pop(line.split()[1], None)
+        elif not line.startswith("#"):
+            parts[of_cuda].append(line)
+    host, cuda = (_STRING.sub('""', "\n".join(parts[whose])) for whose in (False, True))
+    by_host, by_cuda = _functions(host), _functions(cuda)
+    overloaded = {n for n in by_host.keys() & by_cuda.keys() if len(by_host[n] | by_cuda[n]) > 1}
+    reserved = {word for word in _WORD.findall(cuda) if _RESERVED.match(word)}
+    words = {word for body in bodies.values() for word in body}
+    acting = {word for word in words if _OPERATOR.match(word)}
+    while more := {name for name, body in bodies.items() if body & acting} - acting:
+        acting |= more
+    texts = {name: count for name, count in macros.items() if name not in acting}
+    return Preamble({}, reserved, overloaded | {"std"} | (macros.keys() & acting)), texts
+
+
+def _functions(text: str) -> dict[str, set[tuple[str, ...]]]:
+    """Return function → lists of parameter types, of all declarations in a text.
+
+    Example:
+        >>> _functions("extern float powf(float x, float y); double d = pow(a, b);")
+        {'powf': {('float', 'float')}}
+    """
+    functions: dict[str, set[tuple[str, ...]]] = {}
+    for match in _DECLARATION.finditer(text):
+        if _NO_TYPE.search(text, max(0, match.start() - 16), match.end(1)) is None:
+            types = tuple(_type(part) for part in match[3].split(","))
+            functions.setdefault(match[2], set()).add(types)
+    return functions
+
+
+def _type(parameter: str) -> str:
+    """Return a parameter without its name and qualifiers: ``"char*"`` for ``"const char *s"``."""
+    words = _QUALIFIER.sub(" ", parameter).replace("*", " * ").replace("&", " & ").split()
+    if len(words) > 1 and _WORD.fullmatch(words[-1]) and words[-1] not in _TYPE_WORDS:
+        words.pop()
+    return " ".join(words)
+
+
+def preamble_to_json(preamble: Preamble) -> dict[str, Any]:
+    return {
+        "macros": {name: list(macro) for name, macro in preamble.macros.items()},
+        "cuda": sorted(preamble.cuda),
+        "overloaded": sorted(preamble.overloaded),
+    }
+
+
+def preamble_from_json(data: Any) -> Preamble:
+    macros = {str(name): (count, str(text)) for name, (count, text) in data["macros"].items()}
+    return Preamble(macros, set(data["cuda"]), set(data["overloaded"]))
+
+
+def write_expansions(macros: Mapping[str, int | None]) -> str:
+    """Return a text whose preprocessed lines are the expansions of macros, between quotes' marks.
+
+    ``read_expansions`` reads them.
+    """
+    calls = (f"perfassert_macro {name} = {_use(name, n)}" for name, n in macros.items())
+    return "\n".join(calls) + "\n"
+
+
+def read_expansions(
+    preprocessed: str, macros: Mapping[str, int | None]
+) -> dict[str, tuple[int | None, str]]:
+    """Return macro → parameters and expansion; one that spreads over lines is joined."""
+    expansions: dict[str, tuple[int | None, str]] = {}
+    after = preprocessed.partition("perfassert_macro ")[2]
+    lines = (line for line in after.splitlines() if not line.startswith("# "))
+    entries = "\n".join(lines).split("perfassert_macro ")
+    for (name, count), entry in zip(macros.items(), entries, strict=True):
+        expansion = entry.partition("=")[2].strip()
+        expansions[name] = (count, " ".join(expansion.split()))
+    return expansions
+
+
+def _use(name: str, parameters: int | None) -> str:
+    if parameters is None:
+        return name
+    return f"{name}({', '.join(f'perfassert_{i}' for i in range(parameters))})"
+
+
+def read_words(
+    files: Mapping[Path, bytes], folders: Sequence[Path], macros: Iterable[str]
+) -> Words:
+    """Return the words of files, once each has only directives that both compilers read alike.
+
+    Args:
+        files: the source and all headers behind it.
+        folders: where headers are looked up, besides beside the file that includes them.
+        macros: definitions from the command line, ``"-DN=4"``.
+
+    Raises:
+        MayDiffer: a directive or a spelling that the compilers may take otherwise.
+    """
+    words: set[str] = set()
+    defined: set[str] = set()
+    real = {str(path) for path in files}
+    for path, content in files.items():
+        texts = readings(content)
+        if len(texts) > 1 or _TRIGRAPH.search(content) or _LONE_RETURN.search(content):
+            raise MayDiffer(f"{path.name} has a trigraph, or blanks at a joined line's end")
+        text = _TOKEN.sub(lambda m: b" " if m["comment"] else m[0], texts[0])
+        for directive in _DIRECTIVE.finditer(text):
+            defined.update(_read_directive(directive, path, folders, real))
+        text = _DIRECTIVE.sub(_words_of_directive, text)
+        words.update(_words(text, path))
+    for macro in macros:
+        name, _, value = macro[2:].partition("=")
+        words.update(_words(f"{name} {value}".encode(), Path("a definition")))
+        defined.update(_WORD.findall(name)[:1])
+    return Words(words, defined)
+
+
+def _words(text: bytes, path: Path) -> Iterator[str]:
+    for token in _TOKEN.finditer(text):
+        if token["strange"]:
+            raise MayDiffer(f"{path.name} has {token['strange'].decode(errors='replace')!r}")
+        if token["word"]:
+            yield token["word"].decode()
+
+
+def _read_directive(
+    directive: re.Match[bytes], path: Path, folders: Sequence[Path], files: Set[str]
+) -> list[str]:
+    """Return the macro that a directive defines, if it does, once both compilers read it alike."""
+    name, rest = directive[1], directive[2]
+    stated = f"#{name.decode()}{rest.decode(errors='replace').rstrip()[:60]}"
+    if b"##" in rest or b"%:%:" in rest:
+        raise MayDiffer(f"{path.name} pastes words together: {stated}")
+    if name in _PLAIN:
+        return re.findall(r"[A-Za-z_]\w*", rest.decode(errors="replace"))[: name == b"define"]
+    if name in _CONDITIONS and not re.search(rb"[\"'#]", rest):
+        return []
+    if name == b"pragma" and rest.split()[:1] and rest.split()[0] in _HARMLESS_PRAGMAS:
+        return []
+    if name == b"error":
+        return []
+    included = _INCLUDED.fullmatch(rest) if name == b"include" else None
+    if included is not None:
+        wanted = (included[1] or included[2]).decode("utf-8", "surrogateescape")
+        places = (folder / wanted for folder in (path.parent, *folders))
+        if any(str(place.parent.resolve() / place.name) in files for place in places):
+            return []
+    raise MayDiffer(f"{path.name} has {stated}")
+
+
+def _words_of_directive(directive: re.Match[bytes]) -> bytes:
+    """Return what of a directive can name macros."""
+    if directive[1] == b"pragma":  # whose first word is none of the source
+        return b" ".join(directive[2].split()[1:])
+    return b"" if directive[1] in (b"include", b"error") else directive[2]
+
+
+def find_difference(words: Words, preamble: Preamble) -> None:
+    """Raise :class:`MayDiffer` for a word that the compilers may take otherwise."""
+    for word in sorted(words.all):
+        if word in preamble.macros:
+            if word in words.defined:
+                raise MayDiffer(f"{word} is a macro of a header that nvcc reads first")
+        elif word in preamble.overloaded:
+            raise MayDiffer(f"{word} has overloads in the host's headers, which nvcc reads first")
+        elif _RESERVED.match(word) and not any(
+            word in known for known in (_KEYWORDS, preamble.cuda, words.defined)
+        ):
+            raise MayDiffer(f"{word} is a word of the compilers")
+
+
+def write_check(words: Words, preamble: Preamble, given: Set[str]) -> str:
+    """Return the header that NVRTC compiles only if macros are to it what they are to nvcc.
+
+    Args:
+        words: of the source.
+        preamble: of nvcc.
+        given: macros from the command line, which both compilers get.
+    """
+    lines = [
+        "#define PERFASSERT_TEXT_OF(...) #__VA_ARGS__",
+        "#define PERFASSERT_TEXT(...) PERFASSERT_TEXT_OF(__VA_ARGS__)",
+        "__device__ constexpr bool perfassert_same(const char* a, const char* b) {",
+        "  while (true) {",
+        "    while (*a == ' ') ++a;",
+        "    while (*b == ' ') ++b;",
+        "    if (*a != *b) return false;",
+        "    if (!*a) return true;",
+        "    ++a; ++b;",
+        "  }",
+        "}",
+    ]
+    expected = (words.all & preamble.macros.keys() | {"__cplusplus"}) - _OF_ARCHITECTURE
+    for word in sorted(expected):
+        count, expansion = preamble.macros[word]
+        quoted = expansion.replace("\\", "\\\\").replace('"', '\\"')
+        lines += [
+            f"#ifndef {word}",
+            f'#error "{word}"',
+            "#else",
+            f'static_assert(perfassert_same(PERFASSERT_TEXT({_use(word, count)}), "{quoted}"), '
+            f'"{word}");',
+            "#endif",
+        ]
+    for word in sorted(words.all - preamble.macros.keys() - given - _KEYWORDS):
+        lines += [f"#ifdef {word}", f'#error "{word}"', "#endif"]
+    lines += ["#undef PERFASSERT_TEXT", "#undef PERFASSERT_TEXT_OF", ""]
+    return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""NVRTC compiles only what nvcc would compile to the same instructions."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.toolchain import compilers, dialects, tools
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import build, prepare
+from perfassert.frontends.toolchain.modules import compile_module
+
+pytestmark = pytest.mark.skipif(
+    None in (tools.find("nvcc"), tools.find("nvrtc"), tools.host_compiler()),
+    reason="needs NVRTC, nvcc and a C++ compiler",
+)
+ROOT = Path(__file__).parents[3]
+KERNEL = 'extern "C" __global__ void k(float* x, int n) {{ {} }}\n'
+
+
+def compiler_of(folder, text, **more):
+    path = folder / "k.cu"
+    path.write_text(text)
+    return build(Source(path, "cuda", **more), "sm_80").compilers.split()[0]
+
+
+SAME = {
+    "plain": KERNEL.format("x[threadIdx.x] = n;"),
+    "of C alone": KERNEL.format("x[threadIdx.x] = sqrtf(x[n]) + fmaxf(x[0], 1.f);"),
+    "own names that the host's headers have": KERNEL.format("int index = n; x[index] = 1;"),
+    "of CUDA alone": KERNEL.format("x[n] = rsqrtf(x[0]) + __shfl_sync(~0u, x[1], 0);"),
+    "bounds": 'extern "C" __global__ void __launch_bounds__(128, 2) k(float* x) { x[0] = 1; }',
+    "macros of the source": "#define N 4\n#if N > 3\n" + KERNEL.format("x[N] = 1;") + "#endif\n",
+    "an unrolled loop": KERNEL.format("\n#pragma unroll 4\nfor (int i = 0; i < n; ++i) x[i] = 0;"),
+    "words in comments and texts": '// pow INT_MAX\nconstexpr char a[] = "__GNUC__";\n'
+    + KERNEL.format("/* #ifdef\n__NVCC__ */ x[n] = 1;"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_source_that_only_uses_what_both_have(tmp_path, name):
+    assert compiler_of(tmp_path, SAME[name]) == "nvrtc"
+
+
+OTHER = {
+    "an overload of the host's": KERNEL.format("x[threadIdx.x] = pow(x[n], 2);"),
+    "a macro of the host's": KERNEL.format("for (int i = 0; i < INT_MAX; ++i) x[i] = 0;"),
+    "a macro of the compiler's": "#ifdef __GNUC__\n#endif\n" + KERNEL.format("x[n] = 0;"),
+    "a spliced word": "#ifdef __GN\\\nUC__\n#endif\n" + KERNEL.format("x[n] = 0;"),
+    "a word put together": "#define F(a, b) a##b\n" + KERNEL.format("x[n] = F(__LIN, E__);"),
+    "an operator of the preprocessor": "#if __has_include(<vector>)\n#endif\n"
+    + KERNEL.format("x[n] = 0;"),
+    "a header of the host's": "#include <climits>\n" + KERNEL.format("x[n] = 0;"),
+    "a name of a file": KERNEL.format("x[n] = __FILE__[1];"),
+    "a pragma": "#pragma GCC optimize 1\n" + KERNEL.format("x[n] = 0;"),
+    "letters": "#if 'a' < 0\n#endif\n" + KERNEL.format("x[n] = 0;"),
+    "a trigraph": "#ifdef X ??/\n\n#endif\n" + KERNEL.format("x[n] = 0;"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_source_that_the_two_may_read_otherwise(tmp_path, name):
+    assert compiler_of(tmp_path, OTHER[name]) == "nvcc"
+
+
+@pytest.mark.parametrize("word", ["INT_MAX", "__GNUC__"])
+def test_headers_and_definitions_count_as_well(tmp_path, word):
+    (tmp_path / "own.h").write_text(f"#ifdef {word}\n#define N 1\n#else\n#define N 2\n#endif\n")
+    text = '#include "own.h"\n' + KERNEL.format("x[n] = N;")
+    assert compiler_of(tmp_path, text) == "nvcc"
+    assert compiler_of(tmp_path, KERNEL.format("x[n] = N;"), defines={"N": word}) == "nvcc"
+
+
+def test_what_nvcc_does_not_take_is_compiled_by_nvrtc_and_said(tmp_path):
+    text = "#ifndef __CUDACC_RTC__\n#error for NVRTC alone\n#endif\n" + KERNEL.format("x[n] = 0;")
+    (tmp_path / "k.cu").write_text(text)
+    binary = build(Source(tmp_path / "k.cu", "cuda"), "sm_80")
+    assert binary.compilers.startswith("nvrtc")
+    (said,) = binary.assumptions
+    assert "nvcc does not take it" in said.text
+    assert "for NVRTC alone" in said.text
+
+
+def test_an_error_of_the_source_is_reported_once_by_its_line(tmp_path):
+    (tmp_path / "k.cu").write_text("\n" + KERNEL.format("x[n] = pow(missing, 2);"))
+    with pytest.raises(KernelSourceError, match=r"k\.cu:2: identifier \"missing\" is undefined"):
+        build(Source(tmp_path / "k.cu", "cuda"), "sm_80")
+
+
+_NAMES = re.compile(r"\$L__\w+|\b_ZN?\w+|\.(?:weak|visible)\b|//.*")
+
+
+def instructions(ptx):
+    """Lines inside of functions, without what only names something."""
+    lines, inside = [], False
+    for line in ptx.splitlines():
+        inside = inside or ".entry" in line or ".func" in line
+        if inside and ".loc" not in line and (code := _NAMES.sub("", line).strip(" \t:")):
+            lines.append(code)
+        inside = inside and not line.startswith("}")
+    return lines
+
+
+def ptx_of(path, way, tmp_path, **more):
+    """PTX by way of one of :mod:`.compilers`' functions; None where that is not taken."""
+    source = Source(path, "cuda", **more)
+    job = prepare(source, "sm_80")
+    inputs = job.inputs()
+    folder = tmp_path / way
+    folder.mkdir()
+    program = compilers._NvrtcProgram(source, job.files(inputs), folder, inputs)
+    nvrtc, nvcc = tools.find("nvrtc"), tools.find("nvcc")
+    if way == "nvcc":
+        return compilers._with_nvcc(nvcc, program, "compute_80").ptx
+    try:
+        check = compilers._check_of(nvrtc, nvcc, program)
+        made = compilers._with_nvrtc(nvrtc, program, "compute_80", False, check)
+    except (dialects.MayDiffer, KernelSourceError):
+        return None
+    return made and made.ptx
+
+
+SOURCES = sorted(
+    path
+    for folder in ("examples/kernels", "validation/kernels", "tests/frontends/kernels")
+    for path in (ROOT / folder).glob("*.cu")
+)
+
+
+@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_both_make_the_same_instructions(tmp_path, path):
+    quick = ptx_of(path, "nvrtc", tmp_path)
+    if quick is None:
+        pytest.skip("nvcc compiles it")
+    assert instructions(quick) == instructions(ptx_of(path, "nvcc", tmp_path))
+
+
+def test_the_preamble_is_read_once_for_all_architectures(tmp_path, runs):
+    path = tmp_path / "k.cu"
+    path.write_text(SAME["plain"])
+    for arch in ("sm_80", "sm_90", "sm_120"):
+        job = prepare(Source(path, "cuda"), arch)
+        compile_module(job, job.inputs())
+    assert runs == ["NVRTC"] * 3
