@@ -60,7 +60,7 @@
 #define PIXELS (tile_size_x * tile_size_y)
 #define COLUMNS_FIRST \
     (PIXELS > 16 && PIXELS <= 21 && block_size_x >= FILTER && block_size_y < FILTER)
-#define UNROLL (PIXELS > 21 ? 3 : FILTER)
+constexpr int unrolled = PIXELS > 21 ? 3 : FILTER;  // nvcc expands no macro in a pragma
 
 __constant__ float weights[FILTER * FILTER];
 
@@ -68,20 +68,20 @@ extern "C" __global__ void convolution(float* output, const float* input)
 {
     __shared__ float tile[IN_Y][IN_X + PADDING];
     const int tx = threadIdx.x, ty = threadIdx.y;
-    const int x0 = blockIdx.x * OUT_X, y0 = blockIdx.y * OUT_Y;
+    const int left = blockIdx.x * OUT_X, top = blockIdx.y * OUT_Y;
 
 #pragma unroll
     for (int i = ty; i < IN_Y; i += block_size_y) {
 #pragma unroll
         for (int j = tx; j < IN_X; j += block_size_x) {
-            if (FULL_BLOCKS || (y0 + i < INPUT_HEIGHT && x0 + j < INPUT_WIDTH))
-                tile[i][j] = LOAD(y0 + i, x0 + j);
+            if (FULL_BLOCKS || (top + i < INPUT_HEIGHT && left + j < INPUT_WIDTH))
+                tile[i][j] = LOAD(top + i, left + j);
         }
     }
     __syncthreads();
 
     float sum[tile_size_y][tile_size_x] = {};
-#pragma unroll UNROLL
+#pragma unroll unrolled
     for (int outer = 0; outer < FILTER; ++outer) {
 #pragma unroll
         for (int inner = 0; inner < FILTER; ++inner) {
@@ -100,7 +100,7 @@ extern "C" __global__ void convolution(float* output, const float* input)
     for (int v = 0; v < tile_size_y; ++v) {
 #pragma unroll
         for (int u = 0; u < tile_size_x; ++u) {
-            const int x = x0 + tx + u * block_size_x, y = y0 + ty + v * block_size_y;
+            const int x = left + tx + u * block_size_x, y = top + ty + v * block_size_y;
             if (FULL_BLOCKS || (x < image_width && y < image_height))
                 output[y * image_width + x] = sum[v][u];
         }

@@ -266,7 +266,8 @@ extern "C" __global__ void wide(float* out, const float* in, int n) {
 extern "C" __global__ void long_code(float* out, const float* in, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   float s = in[i], t = s;
-#pragma unroll STEPS
+  constexpr int steps = STEPS;
+#pragma unroll steps
   for (int k = 0; k < 6000; ++k) { s = s * t + 0.25f; t = t * 0.5f + s; }
   out[i] = s + t;
 }

@@ -202,7 +202,7 @@ def _with_host_compiler(nvcc: tools.Tool, program: _NvrtcProgram, arch: str) -> 
     """Compile with nvcc, and name the compiler of the host that has preprocessed."""
     made = _with_nvcc(nvcc, program, arch)
     try:
-        host = _preamble(nvcc, program).host
+        host = _preamble(nvcc, program).compiler
     except MayDiffer:
         return made
     return replace(made, tools=(f"{nvcc} with {host}", *made.tools[1:]))

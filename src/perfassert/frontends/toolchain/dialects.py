@@ -3,14 +3,18 @@
 nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. So
 ``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC and a power of doubles by nvcc, as
 ``<cmath>`` declares one, and ``INT_MAX`` is a macro by nvcc alone. What could differ is found in
-three steps:
+four steps:
 
 1. The host's preprocessor lists what nvcc has read before the first line of a source
    (:func:`read_preamble`): macros with their expansions, and names that are declared.
 2. The words of the source and of all its headers are looked up in that list. A directive, an
    include of a header that is nobody's source, or a word that the two may take otherwise decides
    for nvcc (:func:`find_difference`).
-3. For the macros among the words, NVRTC itself is asked: a header that it reads first fails to
+3. nvcc's front end reads GNU's dialect, NVRTC's does not: ``void*`` can be added to, ``enum`` has
+   another type. That changes code, in place of failing, only where the language chooses by what
+   is well-formed or of which type: among overloads, specialisations, and by operators that ask.
+   Sources that let it choose are nvcc's (:func:`_check_no_choice`).
+4. For the macros among the words, NVRTC itself is asked: a header that it reads first fails to
    compile where one expands to something else (:func:`write_check`).
 
 Example: of ``__global__ void k(float* x) { x[threadIdx.x] = rsqrtf(2.f); }`` the word
@@ -21,6 +25,7 @@ by CUDA's headers alone; ``k`` and ``x`` are the source's own.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +50,19 @@ _KEYWORDS = frozenset(
 )
 """Words of C++ (ISO C++20, [lex.key]); those that CUDA adds (CUDA C++ Programming Guide, *C++
 Language Extensions*); the type of sizeof."""
+_CHOOSING = frozenset(
+    "__attribute__ alignof concept decltype enum noexcept operator requires typeid".split()
+)
+"""Words that ask what is well-formed or of which type, or that add to what is chosen from."""
+_SPECIALISATION = re.compile(rb"\btemplate\s*<\s*>|\b(?:struct|class|union)\s+\w+\s*<")
+_ATTRIBUTE = re.compile(rb"\[\s*\[|<:\s*<:")
+_OF_CHARACTER_SET = re.compile(rb"^[uUL]|[^\x09-\x0d\x20-\x7e]|\\[uUN]")
+_SCOPES = frozenset((b"namespace", b"struct", b"class", b"union", b"extern"))
+_CODE = re.compile(rb"[A-Za-z_]\w*|[(){};:=]|\S")
 _TOKEN = re.compile(
     rb"(?P<comment>//[^\n]*|/\*.*?\*/)"
-    rb'|(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"'
-    rb'|(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"|(?:u8|[uUL])?\'(?:[^\'\\\n]|\\.)+\''
+    rb'|(?P<text>(?:u8|[uUL])?(?:R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"'
+    rb'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'))'
     rb"|\.?[0-9](?:[eEpP][+-]|'?\w|\.)*"
     rb"|(?P<word>[A-Za-z_]\w*)"
     rb"|(?P<strange>[^\x09-\x0d\x20-\x7e]|[$@`\\])",
@@ -90,16 +104,18 @@ class Preamble:
     Attributes:
         macros: Name → number of parameters (``None``: it is no function) and expansion.
         cuda: Reserved words (``__…``, ``_X…``) in the text of CUDA's own headers.
-        overloaded: Functions that CUDA's and the host's headers declare, with several lists of
-            parameters in all.
+        host: Names that the host's headers have outside of namespaces, and ``std``, less functions
+            that CUDA's headers declare alike.
+        overloaded: Functions that both declare, with several lists of parameters in all.
     """
 
     macros: Mapping[str, tuple[int | None, str]]
     cuda: Set[str]
+    host: Set[str]
     overloaded: Set[str]
 
     @property
-    def host(self) -> str:
+    def compiler(self) -> str:
         """The compiler of the host's, ``"gcc 12.2"``, as its macros have it."""
         for name, *numbers in _HOST_COMPILERS:
             if all(number in self.macros for number in numbers):
@@ -148,14 +164,39 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
             parts[of_cuda].append(line)
     host, cuda = (_STRING.sub('""', "\n".join(parts[whose])) for whose in (False, True))
     by_host, by_cuda = _functions(host), _functions(cuda)
-    overloaded = {n for n in by_host.keys() & by_cuda.keys() if len(by_host[n] | by_cuda[n]) > 1}
+    both = (by_host.keys() & by_cuda.keys()) - _KEYWORDS
+    overloaded = {name for name in both if len(by_host[name] | by_cuda[name]) > 1}
+    named = {word for word in _WORD.findall(_outside_namespaces(host)) if not _RESERVED.match(word)}
     reserved = {word for word in _WORD.findall(cuda) if _RESERVED.match(word)}
     words = {word for body in bodies.values() for word in body}
     acting = {word for word in words if _OPERATOR.match(word)}
     while more := {name for name, body in bodies.items() if body & acting} - acting:
         acting |= more
     texts = {name: count for name, count in macros.items() if name not in acting}
-    return Preamble({}, reserved, overloaded | {"std"} | (macros.keys() & acting)), texts
+    others = (named | {"std"} | (macros.keys() & acting)) - (both - overloaded) - _KEYWORDS
+    return Preamble({}, reserved, others, overloaded), texts
+
+
+def _outside_namespaces(text: str) -> str:
+    """Return a text without the contents of namespaces.
+
+    Example:
+        >>> _outside_namespaces("int a; namespace std { int b; struct S { }; } int c;")
+        'int a; namespace std  int c;'
+    """
+    parts, depth, since, opened = [], 0, 0, False
+    for token in re.finditer(r"\bnamespace\b|[{};]", text):
+        if token[0] == "namespace":
+            opened = opened or not depth
+        elif token[0] == "{" and (depth or opened):
+            if not depth:
+                parts.append(text[since : token.start()])
+            depth, opened = depth + 1, False
+        elif token[0] == "}" and depth:
+            depth, since = depth - 1, token.end()
+        elif token[0] == ";" and not depth:
+            opened = False
+    return "".join((*parts, text[since:] if not depth else ""))
 
 
 def _functions(text: str) -> dict[str, set[tuple[str, ...]]]:
@@ -185,13 +226,15 @@ def preamble_to_json(preamble: Preamble) -> dict[str, Any]:
     return {
         "macros": {name: list(macro) for name, macro in preamble.macros.items()},
         "cuda": sorted(preamble.cuda),
+        "host": sorted(preamble.host),
         "overloaded": sorted(preamble.overloaded),
     }
 
 
 def preamble_from_json(data: Any) -> Preamble:
     macros = {str(name): (count, str(text)) for name, (count, text) in data["macros"].items()}
-    return Preamble(macros, set(data["cuda"]), set(data["overloaded"]))
+    names = (set(data[key]) for key in ("cuda", "host", "overloaded"))
+    return Preamble(macros, *names)
 
 
 def write_expansions(macros: Mapping[str, int | None]) -> str:
@@ -238,6 +281,8 @@ def read_words(
     """
     words: set[str] = set()
     defined: set[str] = set()
+    factors: set[str] = set()
+    declared: Counter[str] = Counter()
     real = {str(path) for path in files}
     for path, content in files.items():
         texts = readings(content)
@@ -246,19 +291,68 @@ def read_words(
         text = _TOKEN.sub(lambda m: b" " if m["comment"] else m[0], texts[0])
         for directive in _DIRECTIVE.finditer(text):
             defined.update(_read_directive(directive, path, folders, real))
-        text = _DIRECTIVE.sub(_words_of_directive, text)
-        words.update(_words(text, path))
+            if directive[1] == b"pragma":
+                factors.update(_WORD.findall(directive[2].decode(errors="replace"))[1:])
+        code = _DIRECTIVE.sub(b"", text)
+        words.update(_words(_DIRECTIVE.sub(_words_of_directive, text), path))
+        if _SPECIALISATION.search(code) or _ATTRIBUTE.search(code):
+            raise MayDiffer(f"{path.name} specialises a template, or has attributes")
+        declared.update(_functions_of_scopes(code))
     for macro in macros:
         name, _, value = macro[2:].partition("=")
         words.update(_words(f"{name} {value}".encode(), Path("a definition")))
         defined.update(_WORD.findall(name)[:1])
+    _check_no_choice(words, declared)
+    if factors & defined:  # which NVRTC expands, and the host's preprocessor does not
+        raise MayDiffer(f"a loop is unrolled by the macro {min(factors & defined)}")
     return Words(words, defined)
+
+
+def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
+    """Raise :class:`MayDiffer` where the language chooses by what is well-formed, or of a type."""
+    if asking := sorted(words & _CHOOSING):
+        raise MayDiffer(f"{asking[0]} can choose by the dialect")
+    if several := sorted(name for name, count in declared.items() if count > 1):
+        raise MayDiffer(f"{several[0]} is declared {declared[several[0]]} times")
+
+
+def _functions_of_scopes(code: bytes) -> list[str]:
+    """Return the names before parentheses, outside of functions, once for each declaration.
+
+    Example:
+        >>> _functions_of_scopes(b"struct S { S(int); }; void f(int a) { g(a); } void f();")
+        ['S', 'f', 'f']
+    """
+    names: list[str] = []
+    statement: set[str] = set()
+    words: set[bytes] = set()  # of the statement
+    inside, parentheses, named, last = 0, 0, True, b""
+    for token in _CODE.findall(code):
+        if inside:  # a function's body, or values in braces
+            inside += (token == b"{") - (token == b"}")
+        elif token == b"{" and not parentheses and not words & _SCOPES:
+            inside = 1
+        elif token == b"(":
+            if not parentheses and named and _WORD.fullmatch(last.decode(errors="replace")):
+                statement.add(last.decode())
+            parentheses += 1
+        elif token == b")":
+            parentheses = max(0, parentheses - 1)
+        elif token in (b":", b"="):
+            named = False
+        if token in (b";", b"{", b"}") and not parentheses and inside < 2:
+            names += sorted(n for n in statement if not _RESERVED.match(n) and n not in _KEYWORDS)
+            statement, words, named = set(), set(), True
+        words.add(token)
+        last = token
+    return names
 
 
 def _words(text: bytes, path: Path) -> Iterator[str]:
     for token in _TOKEN.finditer(text):
-        if token["strange"]:
-            raise MayDiffer(f"{path.name} has {token['strange'].decode(errors='replace')!r}")
+        strange = token["strange"] or (token["text"] and _OF_CHARACTER_SET.search(token["text"]))
+        if strange:
+            raise MayDiffer(f"{path.name} has {token[0].decode(errors='replace')[:20]!r}")
         if token["word"]:
             yield token["word"].decode()
 
@@ -269,8 +363,8 @@ def _read_directive(
     """Return the macro that a directive defines, if it does, once both compilers read it alike."""
     name, rest = directive[1], directive[2]
     stated = f"#{name.decode()}{rest.decode(errors='replace').rstrip()[:60]}"
-    if b"##" in rest or b"%:%:" in rest:
-        raise MayDiffer(f"{path.name} pastes words together: {stated}")
+    if name == b"define" and re.search(rb"#|%:", rest):
+        raise MayDiffer(f"{path.name} makes words or texts of words: {stated}")
     if name in _PLAIN:
         return re.findall(r"[A-Za-z_]\w*", rest.decode(errors="replace"))[: name == b"define"]
     if name in _CONDITIONS and not re.search(rb"[\"'#]", rest):
@@ -290,7 +384,7 @@ def _read_directive(
 
 def _words_of_directive(directive: re.Match[bytes]) -> bytes:
     """Return what of a directive can name macros."""
-    if directive[1] == b"pragma":  # whose first word is none of the source
+    if directive[1] == b"pragma":  # whose first word is none of the source's
         return b" ".join(directive[2].split()[1:])
     return b"" if directive[1] in (b"include", b"error") else directive[2]
 
@@ -301,6 +395,8 @@ def find_difference(words: Words, preamble: Preamble) -> None:
         if word in preamble.macros:
             if word in words.defined:
                 raise MayDiffer(f"{word} is a macro of a header that nvcc reads first")
+        elif word in preamble.host:
+            raise MayDiffer(f"{word} is a name of the host's headers, which nvcc reads first")
         elif word in preamble.overloaded:
             raise MayDiffer(f"{word} has overloads in the host's headers, which nvcc reads first")
         elif _RESERVED.match(word) and not any(
