@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfassert.errors import KernelSourceError
+from perfassert.frontends.machine.lowering import lower
 from perfassert.frontends.toolchain import compilers, dialects, tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, prepare
@@ -178,3 +179,19 @@ def test_the_preamble_is_read_once_for_all_architectures(tmp_path, runs):
         job = prepare(Source(path, "cuda"), arch)
         compile_module(job, job.inputs())
     assert runs == ["NVRTC"] * 3
+
+
+def test_places_are_those_of_the_source_by_either_compiler(tmp_path):
+    """nvcc takes ``atomicAdd`` and others from headers of CUDA's, NVRTC has them built in."""
+    lines = ["int w = __shfl_xor_sync(~0u, n, 1);", "x[w] = __ldg(x + n);", "atomicAdd(x, 1.f);"]
+    path = tmp_path / "k.cu"
+    places = {}
+    for first in ("", "#include <cstdio>\n#undef EOF\n"):
+        path.write_text(first.replace("\n", " \n", 1) + KERNEL.format("\n" + "\n".join(lines)))
+        binary = build(Source(path, "cuda"), "sm_80")
+        listing = lower(binary)[0]
+        places[binary.compilers[:5]] = {
+            i.span.line - first.count("\n") for i in listing.instructions if i.span
+        }
+        assert {i.span.file for i in listing.instructions if i.span} == {str(path)}
+    assert places["nvcc "] == places["nvrtc"] >= {3, 4}

@@ -50,7 +50,7 @@ Lowered = tuple[Listing, MachineCode]
 
 def lower(binary: Binary) -> Lowered:
     """Read the kernel's listing, and translate its instructions to operations."""
-    listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
+    listing = parse_listing(binary.listing, f"listing of {binary.kernel}", binary.files)
     return listing, _machine_code(binary, listing)
 
 

@@ -8,6 +8,7 @@ start of a line, and ``//## File "…", line N`` before the instructions it hold
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -116,20 +117,25 @@ class Listing:
     functions: tuple[str, ...]
 
 
-def parse_listing(text: str, name: str) -> Listing:
+def parse_listing(text: str, name: str, own: Collection[str] = ()) -> Listing:
     """The instructions of a listing; ``name`` is what errors call it.
+
+    An instruction's place is the innermost of its line table that lies in one of the ``own`` files,
+    those of the user: ``atomicAdd(r, 1)`` is a line of ``k.cu``, not of the header of CUDA's that
+    nvcc takes it from.
 
     Raises :class:`KernelSourceError` for text that holds no instruction or a broken encoding.
     """
-    reader = _ListingReader(name)
+    reader = _ListingReader(name, own)
     for number, line in enumerate(text.split("\n"), 1):
         reader.line(number, line)
     return reader.finish()
 
 
 class _ListingReader:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, own: Collection[str]) -> None:
         self.name = name
+        self.own = own
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.functions: list[str] = []
@@ -202,10 +208,12 @@ class _ListingReader:
             self.fail(number, "brackets are nested too deep")
         if opcode.startswith("LDGSTS") and guard is None:
             guard, operands = _copying(operands)
+        places = (self.span, *self.inlined)
+        first = next((n for n, s in enumerate(places) if s is not None and s.file in self.own), 0)
         self.instructions.append(
             Instruction(
                 len(self.instructions), address, opcode, operands, guard,
-                Control.from_word(word), text, self.span, self.inlined,
+                Control.from_word(word), text, places[first], self.inlined[first:],
             )
         )  # fmt: skip
 
