@@ -177,6 +177,53 @@ def test_the_l1_serves_loops_that_are_no_boxes(tmp_path, kernel, size):
     assert prediction.resources.instructions == pytest.approx(instructions(run), rel=0.05)
 
 
+PARTS = """
+extern "C" __global__ void parts(const float* a, float* all, float* few, int w) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y + gridDim.y * blockIdx.z;
+    float v = a[j * w + i];
+    all[j * w + i] = v;
+    if (%s) few[j * w + i] = v;
+}
+"""
+SHARES = {
+    "blockIdx.x < 100": lambda x, y, z: 100 / x, "blockIdx.x == 17": lambda x, y, z: 1 / x,
+    "blockIdx.y < 3": lambda x, y, z: 3 / y, "blockIdx.x >= gridDim.x - 2": lambda x, y, z: 2 / x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", SHARES)
+@pytest.mark.parametrize("grid", [(4000, 20), (1000, 40), (120, 40, 30), (3000, 20, 9)])
+@pytest.mark.exhaustive(one_in=4)
+def test_a_part_of_every_row_or_plane_is_stored_as_often_as_it_is(tmp_path, condition, grid):
+    """The blocks that run at once are those of some rows; a guard along a row cuts each of them."""
+    (tmp_path / "parts.cu").write_text(PARTS % condition)
+    kernel, width = pa.from_cuda(tmp_path / "parts.cu", "parts"), grid[0] * 128
+    launch = pa.Launch(grid, 128)
+    buffer = pa.Buffer((launch.blocks * 128,))
+    args = {"a": buffer, "all": buffer, "few": buffer, "w": width}
+    stored = pa.predict(kernel, pa.Launch(grid, 128, args), A100).volumes.dram_store.fields
+    share = SHARES[condition](*launch.grid)
+    assert float(stored["all"].total) == 4 * 128 * launch.blocks
+    assert float(stored["few"].total) == pytest.approx(4 * 128 * launch.blocks * share, rel=0.002)
+
+
+def test_what_follows_a_loop_over_the_grid_is_stored(tmp_path):
+    """A loop that steps over whole rows makes the grid wider; its sums are stored in a part."""
+    (tmp_path / "sums.cu").write_text(
+        'extern "C" __global__ void sums(const float* a, float* out, int n) {\n'
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x, w = gridDim.x * blockDim.x;\n"
+        "    float v = 0; a += w * blockIdx.y;\n"
+        "#pragma unroll 1\n"
+        "    for (int k = 0; k < n; ++k) v += a[k * w + i];\n"
+        "    out[blockIdx.y * w + i] = v; }\n"
+    )
+    kernel = pa.from_cuda(tmp_path / "sums.cu", "sums")
+    buffer = pa.Buffer((1 << 22,))
+    launch = pa.Launch((97, 19), 128, {"a": buffer, "out": buffer, "n": 32})
+    stored = pa.predict(kernel, launch, A100).volumes.dram_store
+    assert float(stored.total) == 4 * launch.threads
+
+
 ROWS = """
 extern "C" __global__ void product(const int* __restrict__ rows, const int* __restrict__ columns,
                                    const float* values, const float* x, float* y)
