@@ -36,7 +36,7 @@ SAME = {
     "macros of the source": "#define N 4\n#if N > 3\n" + KERNEL.format("x[N] = 1;") + "#endif\n",
     "an unrolled loop": KERNEL.format("\n#pragma unroll 4\nfor (int i = 0; i < n; ++i) x[i] = 0;"),
     "words in comments and texts": '// pow INT_MAX\nconstexpr char a[] = "__GNUC__";\n'
-    + KERNEL.format("/* #ifdef\n__NVCC__ */ x[n] = 1;"),
+    + KERNEL.format("/* #ifdef\n__NVCC__ */ x[n] = a[0];"),
 }
 
 
@@ -140,13 +140,13 @@ def ptx_of(path, way, tmp_path, **more):
 FORMS = json.loads(Path(__file__).with_name("compiler_dependent.json").read_text())
 """Sources of which NVRTC 13.5 and nvcc 13.5 (g++ 12) make other instructions, with the reason.
 
-Sixty and then forty-five more were written from the manuals of the compilers, without a look at
-:mod:`.dialects`. Of the first sixty, 51 were seen by words and macros alone; those of GNU's dialect
-were not.
+Written from the manuals of the compilers, without a look at :mod:`.dialects`: sixty, of which 51
+were seen when they were first run, and 45 like them; then forty that avoid all that had been named
+as seen, of which 33 were, and 88 like those. What was missed is seen by the rules that came after.
 """
 
 
-@pytest.mark.exhaustive(one_in=8)
+@pytest.mark.exhaustive(one_in=20)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form["name"])
 def test_what_the_two_compile_otherwise_is_not_compiled_by_nvrtc(tmp_path, form):
     for name, text in form["files"].items():

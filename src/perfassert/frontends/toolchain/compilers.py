@@ -381,7 +381,8 @@ def _with_nvrtc(
 ) -> CompiledModule | None:
     """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is.
 
-    ``check`` is a header that it reads first, and that may not compile either.
+    ``check`` is a header that it reads first, and that may not compile either; nvcc should have a
+    go, too, if NVRTC warns of anything.
     """
     source, folder, wanted = program.source, program.folder, program.wanted
     words = _nvrtc_options(nvrtc, program, arch)
@@ -400,6 +401,8 @@ def _with_nvrtc(
             f"{why}\nNVRTC compiles device code only: move the kernel to a file without host "
             "headers and host code, or install nvcc"
         )
+    if check and "warning" in log:  # of what is undefined, for one, each makes something else
+        return None
     ptx, cubin = (folder / "ptx", folder / "cubin")
     return CompiledModule(
         cubin.read_bytes() if cubin.exists() else b"",

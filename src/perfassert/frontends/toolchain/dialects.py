@@ -56,8 +56,20 @@ _CHOOSING = frozenset(
 """Words that ask what is well-formed or of which type, or that add to what is chosen from."""
 _SPECIALISATION = re.compile(rb"\btemplate\s*<\s*>|\b(?:struct|class|union)\s+\w+\s*<")
 _ATTRIBUTE = re.compile(rb"\[\s*\[|<:\s*<:")
-_OF_CHARACTER_SET = re.compile(rb"^[uUL]|[^\x09-\x0d\x20-\x7e]|\\[uUN]")
-_SCOPES = frozenset((b"namespace", b"struct", b"class", b"union", b"extern"))
+_OF_CHARACTER_SET = re.compile(
+    rb"^[uUL]|[^\x09-\x0d\x20-\x7e]|(?<!\\)(?:\\\\)*\\[^'\"?\\abfnrtvx0-7\n]"
+)
+"""A prefix, other characters than ASCII's, and escapes that ISO C++ does not have."""
+_REFERENCE = re.compile(
+    rb"(?:\b[A-Za-z_]\w*|[>*\])])\s*&&?\s*(?:[A-Za-z_]\w*\s*[,)=:;{[(]|[,)>\[(.])"
+)
+"""What may be a reference, to which the dialects bind values of similar types otherwise."""
+_CHOICES = {
+    "a specialisation": _SPECIALISATION,
+    "attributes": _ATTRIBUTE,
+    "a reference": _REFERENCE,
+}
+_SCOPES = frozenset((b"namespace", b"struct", b"class", b"union"))
 _CODE = re.compile(rb"[A-Za-z_]\w*|[(){};:=]|\S")
 _TOKEN = re.compile(
     rb"(?P<comment>//[^\n]*|/\*.*?\*/)"
@@ -103,7 +115,8 @@ class Preamble:
 
     Attributes:
         macros: Name → number of parameters (``None``: it is no function) and expansion.
-        cuda: Reserved words (``__…``, ``_X…``) in the text of CUDA's own headers.
+        cuda: Reserved words (``__…``, ``_X…``) in the text of CUDA's own headers, and functions
+            that they declare.
         host: Names that the host's headers have outside of namespaces, and ``std``, less functions
             that CUDA's headers declare alike.
         overloaded: Functions that both declare, with several lists of parameters in all.
@@ -125,10 +138,12 @@ class Preamble:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a source and its headers; ``defined``: those that ``#define`` makes macros."""
+    """The words of a source and its headers; ``defined``: those that ``#define`` makes macros;
+    ``declared``: those that may be functions, outside of others."""
 
     all: Set[str]
     defined: Set[str]
+    declared: Set[str] = frozenset()
 
 
 class MayDiffer(Exception):
@@ -167,14 +182,14 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
     both = (by_host.keys() & by_cuda.keys()) - _KEYWORDS
     overloaded = {name for name in both if len(by_host[name] | by_cuda[name]) > 1}
     named = {word for word in _WORD.findall(_outside_namespaces(host)) if not _RESERVED.match(word)}
-    reserved = {word for word in _WORD.findall(cuda) if _RESERVED.match(word)}
     words = {word for body in bodies.values() for word in body}
     acting = {word for word in words if _OPERATOR.match(word)}
     while more := {name for name, body in bodies.items() if body & acting} - acting:
         acting |= more
     texts = {name: count for name, count in macros.items() if name not in acting}
     others = (named | {"std"} | (macros.keys() & acting)) - (both - overloaded) - _KEYWORDS
-    return Preamble({}, reserved, others, overloaded), texts
+    reserved = {word for word in _WORD.findall(cuda) if _RESERVED.match(word)}
+    return Preamble({}, reserved | by_cuda.keys(), others, overloaded), texts
 
 
 def _outside_namespaces(text: str) -> str:
@@ -295,8 +310,9 @@ def read_words(
                 factors.update(_WORD.findall(directive[2].decode(errors="replace"))[1:])
         code = _DIRECTIVE.sub(b"", text)
         words.update(_words(_DIRECTIVE.sub(_words_of_directive, text), path))
-        if _SPECIALISATION.search(code) or _ATTRIBUTE.search(code):
-            raise MayDiffer(f"{path.name} specialises a template, or has attributes")
+        for name, pattern in _CHOICES.items():
+            if choice := pattern.search(code):
+                raise MayDiffer(f"{path.name} may have {name}: {choice[0].decode()!r}")
         declared.update(_functions_of_scopes(code))
     for macro in macros:
         name, _, value = macro[2:].partition("=")
@@ -305,7 +321,9 @@ def read_words(
     _check_no_choice(words, declared)
     if factors & defined:  # which NVRTC expands, and the host's preprocessor does not
         raise MayDiffer(f"a loop is unrolled by the macro {min(factors & defined)}")
-    return Words(words, defined)
+    if len(set(files.values())) < len(files):  # of which "#pragma once" may take one for the other
+        raise MayDiffer("two files have the same text")
+    return Words(words, defined, declared.keys())
 
 
 def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
@@ -330,7 +348,7 @@ def _functions_of_scopes(code: bytes) -> list[str]:
     for token in _CODE.findall(code):
         if inside:  # a function's body, or values in braces
             inside += (token == b"{") - (token == b"}")
-        elif token == b"{" and not parentheses and not words & _SCOPES:
+        elif token == b"{" and not parentheses and b"(" in words and not words & _SCOPES:
             inside = 1
         elif token == b"(":
             if not parentheses and named and _WORD.fullmatch(last.decode(errors="replace")):
@@ -391,6 +409,8 @@ def _words_of_directive(directive: re.Match[bytes]) -> bytes:
 
 def find_difference(words: Words, preamble: Preamble) -> None:
     """Raise :class:`MayDiffer` for a word that the compilers may take otherwise."""
+    if both := sorted(words.declared & preamble.cuda):
+        raise MayDiffer(f"{both[0]} is a name of CUDA's headers, too, which nvcc reads first")
     for word in sorted(words.all):
         if word in preamble.macros:
             if word in words.defined:
