@@ -57,12 +57,28 @@ def instructions(run):
     return run.executed[:, ~arrives].sum() + np.minimum(run.executed[:, arrives], 1).sum()
 
 
+def traffic(run):
+    """Of all warps: wavefronts in L1, distinct bytes that are loaded from DRAM and stored there."""
+    waves, loaded, stored = 0.0, set(), set()
+    for touch in run.touches:
+        if touch.memory.space in (Space.GLOBAL, Space.GENERIC):
+            first = np.take_along_axis(
+                touch.addresses, touch.lanes.argmax(axis=1)[:, None], axis=1
+            )  # fmt: skip
+            filled = np.where(touch.lanes, touch.addresses, first).astype(np.int64)
+            waves += wavefronts(filled, touch.lanes, 4, A100).sum()
+            stores = "STG" in run.code.instructions[touch.instruction].text
+            size = A100.sector_bytes if stores else A100.dram_granularity
+            (stored if stores else loaded).update(np.unique(filled // size * size).tolist())
+    return waves, A100.dram_granularity * len(loaded), A100.sector_bytes * len(stored)
+
+
 @pytest.mark.parametrize(
     ("seed", "number"),
     [(seed, n) for seed in (1, 2) for n in range(200)],
 )
 @pytest.mark.exhaustive(one_in=25)
-def test_instructions_are_those_of_all_blocks(seed, number):
+def test_work_and_traffic_are_those_of_all_blocks(seed, number):
     kernel, launch = kernels(seed, number // TOGETHER * TOGETHER)[number]
     prediction = pa.predict(kernel, launch, A100)
     run = executed(kernel, launch)
@@ -76,6 +92,12 @@ def test_instructions_are_those_of_all_blocks(seed, number):
     slots = A100.compute_units * A100.schedulers_per_unit
     least = max(longest, prediction.resources.instructions / slots) / A100.clock_hz
     assert float(prediction.time) >= least
+    volumes, (waves, loaded, stored) = prediction.volumes, traffic(run)
+    assert float(volumes.dram_store.total) == pytest.approx(stored, rel=tolerance)
+    # Of 138 kernels 133 are within a hundredth; others load again what a wave before has loaded,
+    # or are guarded by two conditions on one axis.
+    assert float(volumes.l1_wavefronts.total) == pytest.approx(waves, rel=0.1)
+    assert float(volumes.dram_load.total) == pytest.approx(loaded, rel=0.1, abs=1024)
 
 
 HEAVY = """
@@ -165,14 +187,7 @@ def test_the_l1_serves_loops_that_are_no_boxes(tmp_path, kernel, size):
     args = {"A": matrix, "B": matrix, "C": matrix, "N": size}
     launch = pa.Launch((size // 16, size // 16), (16, 16), args)
     prediction, run = pa.predict(made, launch, A100), executed(made, launch)
-    waves = 0.0
-    for touch in run.touches:
-        if touch.memory.space in (Space.GLOBAL, Space.GENERIC):
-            filled = np.where(
-                touch.lanes, touch.addresses,
-                np.take_along_axis(touch.addresses, touch.lanes.argmax(axis=1)[:, None], axis=1),
-            ).astype(np.int64)  # fmt: skip
-            waves += wavefronts(filled, touch.lanes, 4, A100).sum()
+    waves, _, _ = traffic(run)
     assert float(prediction.volumes.l1_wavefronts.total) == pytest.approx(waves, rel=0.05)
     assert prediction.resources.instructions == pytest.approx(instructions(run), rel=0.05)
 

@@ -50,3 +50,32 @@ def test_numbers_that_take_the_slow_path_pay_for_it(predict):
     assert launches[0].resources.instructions == fast.resources.instructions
     assert launches[1].resources.instructions > 1.02 * fast.resources.instructions
     assert float(launches[1].volumes.l2_store.per_thread) > 4.5
+
+
+MASKED = """
+extern "C" __global__ void masked(const float* __restrict__ m, const int* __restrict__ f, int n,
+                                  int rows, float* out) {
+    for (int k = 0; k < rows; k++) {
+        if (m[k] != %s) {
+            float s = 0;
+            for (int i = threadIdx.x; i < n; i += blockDim.x) s += f[i];
+            out[k * blockDim.x + threadIdx.x] = s;
+        }
+        out[k] += 1;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("mark", ["-2011.f", "0.f"])
+def test_a_mark_in_the_data_that_ordinary_numbers_do_not_have_decides_nothing(tmp_path, mark):
+    """The side that skips the work has no access of its own; the other one has them all."""
+    (tmp_path / "masked.cu").write_text(MASKED % mark)
+    sizes = {"m": 8000, "f": 600_000, "out": 2048 * 256}
+    args = {name: pa.Buffer((size,)) for name, size in sizes.items()} | {"n": 5922, "rows": 8}
+    kernel = pa.from_cuda(tmp_path / "masked.cu", "masked")
+    p = pa.predict(kernel, pa.Launch(512, 256, args), "rtx-3080")
+    assert p.confidence == "guessed"
+    first = p.confidence_reasons[0]
+    assert "depends on data" in first.text
+    assert first.share > 0.9

@@ -32,12 +32,15 @@ def normalise_strides(
 
     A loop that advances every address in it by as much as ``extent`` threads further along an axis
     does the work of a grid with so many more blocks, if its guards can be said of that grid, too.
+    The axis is the slowest that the grid has: all blocks do an iteration before any does the next.
     Shared and local memory stay with the launch as it is.
     """
     launch = binder.launch
     grid = list(launch.grid)
     for number, axis in enumerate(AXES):
         extent = launch.block[number] * launch.grid[number]
+        if any(blocks > 1 for blocks in launch.grid[number + 1 :]):
+            continue
         for loop in binder.program.loops:
             if loop.parent >= 0:
                 continue

@@ -72,7 +72,8 @@ def rare_sides(
             behind, address = _deciding(machine, jump), machine.instructions[jump].address
             side = jumped < fell  # the one that is taken less often, if at all
             own = _only_on(program, address, side)
-            seen = any(i.accesses or i.fence or i.bulk for i in own)
+            either = (*own, *_only_on(program, address, not side))
+            seen = any(i.accesses or i.fence or i.bulk for i in either)
             if min(jumped, fell):
                 if min(jumped, fell) > _SELDOM * (jumped + fell) or not _is_of_a_function(own):
                     continue
