@@ -77,17 +77,19 @@ _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _FILTER_MODE, _NEW_LISTENER = 1, 1 << 3
 PATH_ARGUMENTS: dict[str, dict[int, tuple[int | None, int]]] = {
     "x86_64": {
-        2: (None, 0), 4: (None, 0), 6: (None, 0), 21: (None, 0), 59: (None, 0), 89: (None, 0),
-        257: (0, 1), 262: (0, 1), 267: (0, 1), 269: (0, 1), 322: (0, 1), 332: (0, 1), 437: (0, 1),
-        439: (0, 1),
+        2: (None, 0), 4: (None, 0), 6: (None, 0), 21: (None, 0), 59: (None, 0),
+        257: (0, 1), 262: (0, 1), 269: (0, 1), 322: (0, 1), 332: (0, 1), 437: (0, 1), 439: (0, 1),
     },
     "aarch64": {
-        48: (0, 1), 56: (0, 1), 78: (0, 1), 79: (0, 1), 221: (None, 0), 281: (0, 1), 291: (0, 1),
+        48: (0, 1), 56: (0, 1), 79: (0, 1), 221: (None, 0), 281: (0, 1), 291: (0, 1),
         437: (0, 1), 439: (0, 1),
     },
 }  # fmt: skip
 """Machine → system call → places of the folder's descriptor (if any) and of the path among its
-arguments: open, stat, lstat, access, execve, readlink, and those that take a folder."""
+arguments: open, stat, lstat, access, execve, and those that take a folder.
+
+Not readlink: g++ follows the links of every folder above every header, 6,723 of its 8,322 calls for
+an empty source, and what a file behind them holds is seen when it is opened."""
 _NOT_PERMITTED = 1  # EPERM
 
 

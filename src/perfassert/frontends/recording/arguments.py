@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Union
 
+from perfassert.errors import LaunchError
 from perfassert.frontends.recording.code import KernelCode
 from perfassert.frontends.recording.memory import Allocation, DeviceMemory
 from perfassert.frontends.toolchain.binary import Parameter
+from perfassert.kernel.tensor_map import TensorMap
 
 _POINTER, _WORD = 8, 4  # bytes
 _ALIGNMENT = 256  # bytes: what cudaMalloc promises
@@ -48,9 +50,21 @@ class Pointer:
     pages: str = ""
 
 
+_TENSOR_MAP = struct.Struct("<8sQ5Q4Q5H5BBBB22x")
+"""As ``runtime/tensor_map.hpp`` writes it: mark, address, extents, strides, box, steps, type, rank,
+swizzle; the fastest axis first."""
+_AXES = 5
+_MARK = b"tensor\0\1"
+_MAPPED = (
+    "uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
+    "uint16", "float32", "float32", "float32",
+)  # fmt: skip
+"""``CUtensorMapDataType`` → type of an element, or one of its size."""
+_SWIZZLES = (0, 32, 64, 128)
+
 Number = Union[int, float, None]
-Word = Union[int, Pointer]
-ArgumentValue = Union[Number, Pointer, "dict[int, Word]"]
+Word = Union[int, Pointer, TensorMap]
+ArgumentValue = Union[Number, Pointer, TensorMap, "dict[int, Word]"]
 """A structure is what lies at its byte offsets."""
 
 
@@ -98,12 +112,18 @@ class RecordedArguments:
         elif parameter.size in (1, 2, 4, 8):
             self.values[name] = number(part, parameter.dtype)
         else:
-            self.values[name] = dict(self._words(parameter, part))
+            words = dict(self._words(parameter, part))
+            whole = len(part) == _TENSOR_MAP.size and isinstance(words[0], TensorMap)
+            self.values[name] = words[0] if whole else words
 
     def _words(self, parameter: Parameter, part: bytes) -> Iterator[tuple[int, Word]]:
-        """Pointers where a pointer into an allocation can lie; numbers elsewhere."""
+        """Pointers where a pointer into an allocation can lie, tensor maps; numbers elsewhere."""
         at = 0
         while at < len(part):
+            if (tensor := tensor_map(part[at : at + _TENSOR_MAP.size])) is not None:
+                yield at, tensor
+                at += _TENSOR_MAP.size
+                continue
             address = int.from_bytes(part[at : at + _POINTER], "little")
             aligned = at % _POINTER == 0 and at + _POINTER <= len(part)
             pointer = self._pointer(parameter, at, address, False) if aligned else None
@@ -166,6 +186,27 @@ def _by_allocation(places: list[PointerPlace]) -> list[list[PointerPlace]]:
     for place in places:
         by_address.setdefault(place.allocation.address, []).append(place)
     return list(by_address.values())
+
+
+def tensor_map(part: bytes) -> TensorMap | None:
+    """Return the tensor map that bytes hold; None for others, and for one that no copy can use."""
+    if len(part) != _TENSOR_MAP.size or not part.startswith(_MARK):
+        return None
+    _, _, *numbers = _TENSOR_MAP.unpack(part)
+    kind, rank, swizzle = numbers[-3:]
+    if kind >= len(_MAPPED) or swizzle >= len(_SWIZZLES) or not 1 <= rank <= _AXES:
+        return None
+    extents, strides, box, steps = (
+        tuple(reversed(numbers[first : first + count]))
+        for first, count in ((0, rank), (5, rank - 1), (9, rank), (14, rank))
+    )
+    try:
+        return TensorMap(
+            extents, box, _MAPPED[kind], strides=strides, element_strides=steps,
+            swizzle=_SWIZZLES[swizzle],
+        )  # fmt: skip
+    except LaunchError:
+        return None
 
 
 def number(part: bytes, dtype: str | None) -> Number:

@@ -13,6 +13,7 @@ from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, ite
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
+from perfassert.kernel.tensor_map import TensorMap
 from perfassert.toml.text import (
     format_comment,
     format_key,
@@ -146,7 +147,19 @@ def _value_text(value: ArgumentValue, stem: str) -> str:
         return '"null"'
     if isinstance(value, dict):
         return format_table((str(at), _value_text(word, stem)) for at, word in value.items())
+    if isinstance(value, TensorMap):
+        return _tensor_map(value)
     return _buffer(value, stem) if isinstance(value, Pointer) else repr(value)
+
+
+def _tensor_map(tensor: TensorMap) -> str:
+    items: dict[str, object] = {"shape": list(tensor.shape), "box": list(tensor.box)}
+    items |= {"dtype": tensor.dtype, "swizzle": tensor.swizzle}
+    if tensor.strides:
+        items["strides"] = list(tensor.strides)
+    if set(tensor.element_strides) != {1}:
+        items["element_strides"] = list(tensor.element_strides)
+    return format_value(items)
 
 
 def _buffer(pointer: Pointer, stem: str) -> str:

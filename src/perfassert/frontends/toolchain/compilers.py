@@ -32,7 +32,7 @@ from .diagnostics import failure
 from .dialects import MayDiffer
 from .inputs import Inputs, remember
 from .names import check_template_name, demangle, without_addresses, without_parameters
-from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocess
+from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocessor
 from .signature import global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
@@ -276,11 +276,11 @@ def _ask_for_preamble(
         nvcc, empty, _VOLTA, program.folder, tuple(asked), host, reads=tuple(system), inputs=inputs
     )
     own = (Path(nvcc.path).resolve().parent.parent, *map(Path, system))
-    text = preprocess(compilation, "-dD")
+    preprocess = preprocessor(compilation)
+    text = preprocess("-dD")
     preamble, macros = dialects.read_preamble(text, [str(f.resolve()) for f in own])
     empty.write_text(dialects.write_expansions(macros))
-    again = replace(compilation, inputs=None)  # it reads the same files
-    return replace(preamble, macros=dialects.read_expansions(preprocess(again), macros))
+    return replace(preamble, macros=dialects.read_expansions(preprocess(), macros))
 
 
 def _has_host_compiler(source: Source) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,29 +97,33 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
     return (out.read_bytes() if out.exists() else b""), log
 
 
-def preprocess(compilation: Compilation, *words: str) -> str:
-    """Return what the host's preprocessor makes of a source behind nvcc's own headers.
+def preprocessor(compilation: Compilation) -> Callable[..., str]:
+    """Return a function that preprocesses the source, behind nvcc's own headers, as it is then.
 
-    Args:
-        compilation: of which the first command is run.
-        words: options of the preprocessor's, besides.
+    Its arguments are options of the host's preprocessor. It raises :class:`KernelSourceError` where
+    that takes none of it. The files it opens are seen the first time, as they are the same later.
 
     Raises:
-        KernelSourceError: the host's compiler takes none of it, or is none that nvcc knows.
+        KernelSourceError: the host's compiler is none that nvcc knows.
     """
     _, commands, log = _commands(compilation, "ptx", None)
-    for command in commands:
-        if "-E" in command:
-            at = command.index("-E")
-            texts = _PlaceholderTexts.of(compilation, (str(compilation.path),))
-            asked = texts.place_texts([*command[:at], "-E", *words, *command[at + 1 :]])
-            run = _run_command(compilation, Path(asked[0]).name, asked, {}, None)
-            made = compilation.folder / asked[-1]
-            if not run.status and made.is_file():
-                return made.read_text(errors="replace")
-            log = run.log
-            break
-    raise KernelSourceError(f"nvcc's preprocessor cannot be asked: {log[:200]}")
+    command = next((c for c in commands if "-E" in c), None)
+    if command is None:
+        raise KernelSourceError(f"nvcc's preprocessor cannot be asked: {log[:200]}")
+    texts = _PlaceholderTexts.of(compilation, (str(compilation.path),))
+    at = command.index("-E") + 1
+    watched = [compilation]
+
+    def preprocess(*words: str) -> str:
+        asked = texts.place_texts([*command[:at], *words, *command[at:]])
+        run = _run_command(watched[-1], Path(asked[0]).name, asked, {}, None)
+        watched.append(replace(compilation, inputs=None))
+        made = compilation.folder / asked[-1]
+        if run.status or not made.is_file():
+            raise KernelSourceError(f"nvcc's preprocessor cannot be asked: {run.log[:200]}")
+        return made.read_text(errors="replace")
+
+    return preprocess
 
 
 def _commands(

@@ -15,9 +15,10 @@ from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Member, Parameter
+from perfassert.kernel.tensor_map import TensorMap
 
 _NOT_GIVEN = object()
-_POINTER = 8  # bytes
+_POINTER, _TENSOR_MAP = 8, 128  # bytes
 Given = Union[Mapping[str, Any], Any]
 
 
@@ -99,6 +100,8 @@ class _Arguments:
                 if address is None:
                     return None
                 part = pack(address, _POINTER)
+            elif isinstance(element, TensorMap):
+                part = bytes(_TENSOR_MAP)  # which no instruction reads but bulk copies
             else:
                 number = encode(element, member.dtype, member.size, member.pointer)
                 part = pack(number, member.size)

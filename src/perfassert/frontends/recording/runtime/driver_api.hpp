@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "runtime_api.hpp"
+#include "tensor_map.hpp"
 
 namespace recording {
 
