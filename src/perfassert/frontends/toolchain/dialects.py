@@ -90,6 +90,8 @@ _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _RESERVED = re.compile(r"__|_[A-Z]")
 _OF_ARCHITECTURE = frozenset(("__CUDA_ARCH__",))
 """What both compilers make of the architecture that is asked for."""
+_OPEN = re.compile(r"\benum\b|\bextern\s*\"\"\s*$")
+"""Before a brace that encloses names of the scope around it."""
 _OPERATOR = re.compile(r"_Pragma$|__has_")
 """On which the preprocessor acts, so that the expansion of a macro with one is no text."""
 _MARKER = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"')
@@ -117,8 +119,8 @@ class Preamble:
         macros: Name → number of parameters (``None``: it is no function) and expansion.
         cuda: Reserved words (``__…``, ``_X…``) in the text of CUDA's own headers, and functions
             that they declare.
-        host: Names that the host's headers have outside of namespaces, and ``std``, less functions
-            that CUDA's headers declare alike.
+        host: Names that the host's headers have at global scope, and ``std``, less functions that
+            CUDA's headers declare alike.
         overloaded: Functions that both declare, with several lists of parameters in all.
     """
 
@@ -179,9 +181,9 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
             parts[of_cuda].append(line)
     host, cuda = (_STRING.sub('""', "\n".join(parts[whose])) for whose in (False, True))
     by_host, by_cuda = _functions(host), _functions(cuda)
-    both = (by_host.keys() & by_cuda.keys()) - _KEYWORDS
+    named = {word for word in _WORD.findall(_at_global_scope(host)) if not _RESERVED.match(word)}
+    both = (by_host.keys() & by_cuda.keys() & named) - _KEYWORDS
     overloaded = {name for name in both if len(by_host[name] | by_cuda[name]) > 1}
-    named = {word for word in _WORD.findall(_outside_namespaces(host)) if not _RESERVED.match(word)}
     words = {word for body in bodies.values() for word in body}
     acting = {word for word in words if _OPERATOR.match(word)}
     while more := {name for name, body in bodies.items() if body & acting} - acting:
@@ -192,25 +194,26 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
     return Preamble({}, reserved | by_cuda.keys(), others, overloaded), texts
 
 
-def _outside_namespaces(text: str) -> str:
-    """Return a text without the contents of namespaces.
+def _at_global_scope(text: str) -> str:
+    """Return a text without what braces enclose, but for enumerators and linkage.
 
     Example:
-        >>> _outside_namespaces("int a; namespace std { int b; struct S { }; } int c;")
-        'int a; namespace std  int c;'
+        >>> _at_global_scope("int a; namespace std { int b; } struct S { int c; } d; enum { e };")
+        'int a; namespace std  struct S  d; enum { e };'
     """
-    parts, depth, since, opened = [], 0, 0, False
-    for token in re.finditer(r"\bnamespace\b|[{};]", text):
-        if token[0] == "namespace":
-            opened = opened or not depth
-        elif token[0] == "{" and (depth or opened):
+    parts, depth, since, statement = [], 0, 0, 0
+    for token in re.finditer(r"[{};]", text):
+        if token[0] == "{" and not depth and _OPEN.search(text, statement, token.start()):
+            statement = token.end()
+        elif token[0] == "{":
             if not depth:
                 parts.append(text[since : token.start()])
-            depth, opened = depth + 1, False
+            depth += 1
         elif token[0] == "}" and depth:
-            depth, since = depth - 1, token.end()
-        elif token[0] == ";" and not depth:
-            opened = False
+            depth -= 1
+            since = statement = token.end()
+        elif not depth:
+            statement = token.end()
     return "".join((*parts, text[since:] if not depth else ""))
 
 
