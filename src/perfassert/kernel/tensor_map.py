@@ -11,7 +11,10 @@ from perfassert.kernel.buffer import type_name
 from perfassert.quantity import to_integer, to_integers
 
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
-_SWIZZLES = (0, 32, 64, 128)
+MAP_BYTES = 128
+"""Size of a ``CUtensorMap``, of which nothing but bulk copies reads any."""
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes of the patterns, in the order of ``CUtensorMapSwizzle``."""
 _MAX_BOX_BYTES = 2**20 - 1
 """Bytes that a barrier can wait for, says the PTX manual: no copy moves more."""
 
@@ -86,7 +89,7 @@ class TensorMap:
         lengths = _numbers("strides", given, len(extents) - 1) if len(extents) > 1 else ()
         object.__setattr__(self, "strides", lengths)
         swizzle = to_integer(swizzle, "TensorMap: swizzle", LaunchError)
-        if swizzle not in _SWIZZLES:
+        if swizzle not in SWIZZLES:
             raise LaunchError(
                 f"TensorMap: swizzle must be 0, 32, 64 or 128, not {in_short(swizzle)}"
             )

@@ -230,8 +230,8 @@ def _wave_of_part(groups: LaunchGroups, part: _Part) -> Wave:
 def _waves_of_parts(groups: LaunchGroups, parts: Sequence[_Part]) -> list[Wave]:
     """A wave for each part; together they have the threads of the launch."""
     made = [_wave_of_part(groups, part) for part in parts]
-    excess = groups.launch.threads / sum(wave.weight * wave.threads for wave in made)
-    return [replace(wave, weight=wave.weight * excess) for wave in made]
+    scale = groups.launch.threads / sum(wave.weight * wave.threads for wave in made)
+    return [replace(wave, weight=wave.weight * scale) for wave in made]
 
 
 def _middle(launch: Launch, concurrent: int) -> int:

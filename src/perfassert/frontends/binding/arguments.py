@@ -18,14 +18,13 @@ from perfassert.kernel.program import (
     Parameter,
     Program,
 )
-from perfassert.kernel.tensor_map import TensorMap
+from perfassert.kernel.tensor_map import MAP_BYTES, TensorMap
 
 _APART = 2**40
 """Bytes between the made-up addresses of two pointers: no array reaches into the next one."""
 _PLACES = 2**6  # pointers that one parameter has place for
 _WORD = 4  # bytes
 _POINTER = 8  # bytes
-_TENSOR_MAP = 128  # bytes
 
 
 class Arguments:
@@ -95,8 +94,8 @@ class Arguments:
             raise self._wrong(shown, str(error)) from None
 
     def _map(self, at: Argument, shown: str, value: TensorMap) -> None:
-        if self.program.parameters[at.position].size - at.offset < _TENSOR_MAP:
-            raise self._wrong(shown, "has no place for a tensor map of 128 bytes")
+        if self.program.parameters[at.position].size - at.offset < MAP_BYTES:
+            raise self._wrong(shown, f"has no place for a tensor map of {MAP_BYTES} bytes")
         self.maps[at] = value
 
     def _set(self, at: Argument, size: int, number: int) -> None:

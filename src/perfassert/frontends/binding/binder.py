@@ -405,7 +405,7 @@ class Binder:
         return ranges, conditions
 
     def has_assumed_value(self, value: Expression) -> bool:
-        """Whether the user says what every unknown of a value is."""
+        """Tell a value of which the user gives every unknown."""
         return all(a.name in self.assumed_values for a in self.symbols.unknowns(value))
 
     @property

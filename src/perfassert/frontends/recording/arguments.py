@@ -11,7 +11,7 @@ from perfassert.errors import LaunchError
 from perfassert.frontends.recording.code import KernelCode
 from perfassert.frontends.recording.memory import Allocation, DeviceMemory
 from perfassert.frontends.toolchain.binary import Parameter
-from perfassert.kernel.tensor_map import TensorMap
+from perfassert.kernel.tensor_map import SWIZZLES, TensorMap
 
 _POINTER, _WORD = 8, 4  # bytes
 _ALIGNMENT = 256  # bytes: what cudaMalloc promises
@@ -51,16 +51,14 @@ class Pointer:
 
 
 _TENSOR_MAP = struct.Struct("<8sQ5Q4Q5H5BBBB22x")
-"""As ``runtime/tensor_map.hpp`` writes it: mark, address, extents, strides, box, steps, type, rank,
-swizzle; the fastest axis first."""
-_AXES = 5
+"""Layout that ``runtime/tensor_map.hpp`` writes: mark, address, extents, strides, box, steps, type,
+rank, swizzle; the fastest axis first."""
 _MARK = b"tensor\0\1"
 _MAPPED = (
     "uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
     "uint16", "float32", "float32", "float32",
 )  # fmt: skip
 """``CUtensorMapDataType`` → type of an element, or one of its size."""
-_SWIZZLES = (0, 32, 64, 128)
 
 Number = Union[int, float, None]
 Word = Union[int, Pointer, TensorMap]
@@ -194,7 +192,7 @@ def tensor_map(part: bytes) -> TensorMap | None:
         return None
     _, _, *numbers = _TENSOR_MAP.unpack(part)
     kind, rank, swizzle = numbers[-3:]
-    if kind >= len(_MAPPED) or swizzle >= len(_SWIZZLES) or not 1 <= rank <= _AXES:
+    if kind >= len(_MAPPED) or swizzle >= len(SWIZZLES):
         return None
     extents, strides, box, steps = (
         tuple(reversed(numbers[first : first + count]))
@@ -203,7 +201,7 @@ def tensor_map(part: bytes) -> TensorMap | None:
     try:
         return TensorMap(
             extents, box, _MAPPED[kind], strides=strides, element_strides=steps,
-            swizzle=_SWIZZLES[swizzle],
+            swizzle=SWIZZLES[swizzle],
         )  # fmt: skip
     except LaunchError:
         return None

@@ -36,7 +36,8 @@ from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocessor
 from .signature import global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
-_TOLD_TO_ONE = ("-U", "--compiler-options", "--compiler-bindir")
+_FOR_NVCC_ALONE = ("-U", "--compiler-options", "--compiler-bindir")
+"""Options that change what nvcc reads, and that NVRTC does not get."""
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
 _NAME_MAP = "__nv_name_map"  # the file name under which NVRTC complains about name expressions
 _VOLTA = "compute_75"  # the oldest PTX that current compilers make
@@ -100,6 +101,12 @@ class _NvrtcProgram:
     def of_host(self) -> bool:
         """True if any of the texts has code for the host."""
         return any(map(_HOST_TEXT.search, self.texts))
+
+    @cached_property
+    def preamble(self) -> dialects.Preamble:
+        """Macros and names that nvcc reads before the source; raises :class:`MayDiffer` where it
+        cannot be asked."""
+        return _read_preamble(self)
 
     @cached_property
     def wanted(self) -> str | None:
@@ -202,7 +209,7 @@ def _with_host_compiler(nvcc: tools.Tool, program: _NvrtcProgram, arch: str) -> 
     """Compile with nvcc, and name the compiler of the host that has preprocessed."""
     made = _with_nvcc(nvcc, program, arch)
     try:
-        host = _preamble(nvcc, program).compiler
+        host = program.preamble.compiler
     except MayDiffer:
         return made
     return replace(made, tools=(f"{nvcc} with {host}", *made.tools[1:]))
@@ -225,18 +232,17 @@ def _check_of(nvrtc: tools.Tool, nvcc: tools.Tool, program: _NvrtcProgram) -> st
         raise MayDiffer(f"{nvrtc} and {nvcc} are of different releases")
     if why := program.unread():
         raise MayDiffer(why)
-    for_nvcc_alone = [o for o in parsed if o.name in _TOLD_TO_ONE]
-    if for_nvcc_alone or tools.added_flags():
-        raise MayDiffer(f"{(*for_nvcc_alone, *tools.added_flags())[0]} is an option for nvcc alone")
+    for option in (*(o for o in parsed if o.name in _FOR_NVCC_ALONE), *tools.added_flags()):
+        raise MayDiffer(f"{option} is an option for nvcc alone")
     macros = [str(o) for o in parsed if o.name == "-D"] + options.definitions(source.defines)
     words = dialects.read_words(program.files, options.search_dirs(source), macros)
-    preamble = _preamble(nvcc, program)
+    preamble = program.preamble
     dialects.find_difference(words, preamble)
     given = {re.split(r"\W", macro[2:], maxsplit=1)[0] for macro in macros}
     return dialects.write_check(words, preamble, given)
 
 
-def _preamble(nvcc: tools.Tool, program: _NvrtcProgram) -> dialects.Preamble:
+def _read_preamble(program: _NvrtcProgram) -> dialects.Preamble:
     """Return what nvcc reads before a source's first line, with the options that are its own.
 
     For one architecture: the one that is asked for changes macros that both compilers get from it.
@@ -244,6 +250,8 @@ def _preamble(nvcc: tools.Tool, program: _NvrtcProgram) -> dialects.Preamble:
     Raises:
         MayDiffer: it cannot be asked.
     """
+    nvcc = toolchains.find("nvcc", program.source.toolchain)
+    assert nvcc is not None
     asked = options.for_preprocessing(program.source)
     inputs = program.inputs.begin_part()
 
@@ -273,14 +281,15 @@ def _ask_for_preamble(
     empty.touch()
     host = options.HostArguments(tuple(word for f in system for word in ("-isystem", f)))
     compilation = Compilation(
-        nvcc, empty, _VOLTA, program.folder, tuple(asked), host, reads=tuple(system), inputs=inputs
+        nvcc, empty, _VOLTA, program.folder, tuple(asked), host, reads=tuple(system)
     )
     own = (Path(nvcc.path).resolve().parent.parent, *map(Path, system))
     preprocess = preprocessor(compilation)
-    text = preprocess("-dD")
+    text = preprocess("-dD", inputs)
     preamble, macros = dialects.read_preamble(text, [str(f.resolve()) for f in own])
     empty.write_text(dialects.write_expansions(macros))
-    return replace(preamble, macros=dialects.read_expansions(preprocess(), macros))
+    expanded = preprocess("", None)  # behind the same headers
+    return replace(preamble, macros=dialects.read_expansions(expanded, macros))
 
 
 def _has_host_compiler(source: Source) -> bool:

@@ -97,11 +97,11 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
     return (out.read_bytes() if out.exists() else b""), log
 
 
-def preprocessor(compilation: Compilation) -> Callable[..., str]:
+def preprocessor(compilation: Compilation) -> Callable[[str, Inputs | None], str]:
     """Return a function that preprocesses the source, behind nvcc's own headers, as it is then.
 
-    Its arguments are options of the host's preprocessor. It raises :class:`KernelSourceError` where
-    that takes none of it. The files it opens are seen the first time, as they are the same later.
+    It takes an option of the host's preprocessor, which may be empty, and what sees the files that
+    are opened. It raises :class:`KernelSourceError` where the preprocessor takes none of it.
 
     Raises:
         KernelSourceError: the host's compiler is none that nvcc knows.
@@ -112,12 +112,11 @@ def preprocessor(compilation: Compilation) -> Callable[..., str]:
         raise KernelSourceError(f"nvcc's preprocessor cannot be asked: {log[:200]}")
     texts = _PlaceholderTexts.of(compilation, (str(compilation.path),))
     at = command.index("-E") + 1
-    watched = [compilation]
 
-    def preprocess(*words: str) -> str:
-        asked = texts.place_texts([*command[:at], *words, *command[at:]])
-        run = _run_command(watched[-1], Path(asked[0]).name, asked, {}, None)
-        watched.append(replace(compilation, inputs=None))
+    def preprocess(option: str, inputs: Inputs | None) -> str:
+        asked = texts.place_texts([*command[:at], *filter(None, (option,)), *command[at:]])
+        watched = replace(compilation, inputs=inputs)
+        run = _run_command(watched, Path(asked[0]).name, asked, {}, None)
         made = compilation.folder / asked[-1]
         if run.status or not made.is_file():
             raise KernelSourceError(f"nvcc's preprocessor cannot be asked: {run.log[:200]}")

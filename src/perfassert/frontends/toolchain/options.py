@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -208,19 +208,22 @@ def _reads(option: Option) -> bool:
 
 def for_nvrtc(source: Source) -> list[str]:
     """What NVRTC takes: host options are left out, paths and macros are added by the caller."""
-    dropped = _HOST_ONLY | {"-I"}
-    return [str(option) for option in parse(source) if option.name not in dropped]
+    return _without(source, _HOST_ONLY | {"-I"})
 
 
 def for_nvcc(source: Source) -> list[str]:
     """What nvcc itself takes: what the host's preprocessor takes is in :func:`for_host`."""
-    return [str(option) for option in parse(source) if option.name not in _OF_HOST]
+    return _without(source, _OF_HOST)
 
 
 def for_preprocessing(source: Source) -> list[str]:
-    """What nvcc takes, less what only its assembler reads."""
-    kept = (option for option in parse(source) if option.name not in _OF_HOST | _PTXAS)
-    return [str(option) for option in kept]
+    """Return nvcc's own options, less those that only its assembler reads."""
+    return _without(source, _OF_HOST | _PTXAS)
+
+
+def _without(source: Source, names: Set[str]) -> list[str]:
+    """Return a source's options, as words, but for those of some names."""
+    return [str(option) for option in parse(source) if option.name not in names]
 
 
 def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:

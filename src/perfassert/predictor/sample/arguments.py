@@ -15,10 +15,10 @@ from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Member, Parameter
-from perfassert.kernel.tensor_map import TensorMap
+from perfassert.kernel.tensor_map import MAP_BYTES, TensorMap
 
 _NOT_GIVEN = object()
-_POINTER, _TENSOR_MAP = 8, 128  # bytes
+_POINTER = 8  # bytes
 Given = Union[Mapping[str, Any], Any]
 
 
@@ -101,7 +101,7 @@ class _Arguments:
                     return None
                 part = pack(address, _POINTER)
             elif isinstance(element, TensorMap):
-                part = bytes(_TENSOR_MAP)  # which no instruction reads but bulk copies
+                part = bytes(MAP_BYTES)
             else:
                 number = encode(element, member.dtype, member.size, member.pointer)
                 part = pack(number, member.size)

@@ -71,9 +71,9 @@ def rare_sides(
                 continue  # something else decides
             behind, address = _deciding(machine, jump), machine.instructions[jump].address
             side = jumped < fell  # the one that is taken less often, if at all
-            own = _only_on(program, address, side)
-            either = (*own, *_only_on(program, address, not side))
-            seen = any(i.accesses or i.fence or i.bulk for i in either)
+            fallen, behind_jump = _only_on(program, address)
+            own = behind_jump if side else fallen
+            seen = any(i.accesses or i.fence or i.bulk for i in (*fallen, *behind_jump))
             if min(jumped, fell):
                 if min(jumped, fell) > _SELDOM * (jumped + fell) or not _is_of_a_function(own):
                     continue
@@ -159,8 +159,10 @@ def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
     return private and own and not any(i.fence or i.bulk for i in side)
 
 
-def _only_on(program: Program, address: int, jumps: bool) -> list[ProgramInstruction]:
-    """Instructions that only one side of a jump leads to."""
+def _only_on(
+    program: Program, address: int
+) -> tuple[list[ProgramInstruction], list[ProgramInstruction]]:
+    """Instructions that only one side of a jump leads to: by falling through, and by jumping."""
     place = {block: n for n, block in enumerate(program.order)}
 
     def reachable_from(start: int) -> set[int]:
@@ -173,14 +175,15 @@ def _only_on(program: Program, address: int, jumps: bool) -> list[ProgramInstruc
                     stack.append(successor)
         return visited
 
-    result: list[ProgramInstruction] = []
+    fallen: list[ProgramInstruction] = []
+    jumped: list[ProgramInstruction] = []
     for block in program.blocks.values():
         if program.instructions[block.stop - 1].address == address and len(block.successors) == 2:
-            sides = [reachable_from(s) for s in block.successors]  # where it jumps to comes first
-            own = sides[0] - sides[1] if jumps else sides[1] - sides[0]
-            inside = (program.blocks[b] for b in own if b in program.blocks)
-            result += [i for b in inside for i in program.instructions[b.start : b.stop]]
-    return result
+            target, following = map(reachable_from, block.successors)
+            for side, own in ((jumped, target - following), (fallen, following - target)):
+                inside = (program.blocks[b] for b in own if b in program.blocks)
+                side += [i for b in inside for i in program.instructions[b.start : b.stop]]
+    return fallen, jumped
 
 
 def _deciding(machine: MachineCode, jump: int) -> list[Micro]:
