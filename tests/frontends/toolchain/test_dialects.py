@@ -58,6 +58,10 @@ OTHER = {
     "a name of the host's": KERNEL.format("int index = n; x[index] = 1;"),
     "overloads": "__device__ int f(int) { return 1; }\n__device__ int f(void*) { return 2; }\n"
     + KERNEL.format("x[n] = f(0);"),
+    "overloads that a macro makes": "#define F(T) __device__ int f(T) { return 1; }\n"
+    "F(int) F(void*)\n" + KERNEL.format("x[n] = f(0);"),
+    "a reference in a macro": "#define LIKE const int* const& r =\n"
+    + KERNEL.format("int* p = &n; LIKE p; p = 0; x[n] = r != p;"),
     "a specialisation": "template <class T> struct S { static const int n = 1; };\n"
     "template <> struct S<int> { static const int n = 2; };\n" + KERNEL.format("x[n] = S<int>::n;"),
     "a question of the dialect": KERNEL.format("x[n] = noexcept(sqrtf(1.f)) ? 1 : 2;"),

@@ -63,7 +63,7 @@ _OF_CHARACTER_SET = re.compile(
 _REFERENCE = re.compile(
     rb"(?:\b[A-Za-z_]\w*|[>*\])])\s*&&?\s*(?:[A-Za-z_]\w*\s*[,)=:;{[(]|[,)>\[(.])"
 )
-"""What may be a reference, to which the dialects bind values of similar types otherwise."""
+"""Possible references, to which the dialects bind values of similar types otherwise."""
 _CHOICES = {
     "a specialisation": _SPECIALISATION,
     "attributes": _ATTRIBUTE,
@@ -89,7 +89,7 @@ _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _RESERVED = re.compile(r"__|_[A-Z]")
 _OF_ARCHITECTURE = frozenset(("__CUDA_ARCH__",))
-"""What both compilers make of the architecture that is asked for."""
+"""Macros that both compilers make of the architecture that is asked for."""
 _OPEN = re.compile(r"\benum\b|\bextern\s*\"\"\s*$")
 """Before a brace that encloses names of the scope around it."""
 _OPERATOR = re.compile(r"_Pragma$|__has_")
@@ -113,7 +113,7 @@ _HOST_COMPILERS = (
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """What nvcc has read before the first line of a source.
+    """Macros and names that nvcc has read before the first line of a source.
 
     Attributes:
         macros: Name → number of parameters (``None``: it is no function) and expansion.
@@ -145,7 +145,7 @@ class Words:
 
     all: Set[str]
     defined: Set[str]
-    declared: Set[str] = frozenset()
+    declared: Set[str]
 
 
 class MayDiffer(Exception):
@@ -311,12 +311,12 @@ def read_words(
             defined.update(_read_directive(directive, path, folders, real))
             if directive[1] == b"pragma":
                 factors.update(_WORD.findall(directive[2].decode(errors="replace"))[1:])
-        code = _DIRECTIVE.sub(b"", text)
-        words.update(_words(_DIRECTIVE.sub(_words_of_directive, text), path))
+        kept = _DIRECTIVE.sub(_words_of_directive, text)
+        words.update(_words(kept, path))
         for name, pattern in _CHOICES.items():
-            if choice := pattern.search(code):
+            if choice := pattern.search(kept):
                 raise MayDiffer(f"{path.name} may have {name}: {choice[0].decode()!r}")
-        declared.update(_functions_of_scopes(code))
+        declared.update(_functions_of_scopes(_DIRECTIVE.sub(b"", text)))
     for macro in macros:
         name, _, value = macro[2:].partition("=")
         words.update(_words(f"{name} {value}".encode(), Path("a definition")))
@@ -338,14 +338,13 @@ def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
 
 
 def _functions_of_scopes(code: bytes) -> list[str]:
-    """Return the names before parentheses, outside of functions, once for each declaration.
+    """Return the names before parentheses, outside of functions, as often as they stand there.
 
     Example:
         >>> _functions_of_scopes(b"struct S { S(int); }; void f(int a) { g(a); } void f();")
         ['S', 'f', 'f']
     """
     names: list[str] = []
-    statement: set[str] = set()
     words: set[bytes] = set()  # of the statement
     inside, parentheses, named, last = 0, 0, True, b""
     for token in _CODE.findall(code):
@@ -354,19 +353,19 @@ def _functions_of_scopes(code: bytes) -> list[str]:
         elif token == b"{" and not parentheses and b"(" in words and not words & _SCOPES:
             inside = 1
         elif token == b"(":
-            if not parentheses and named and _WORD.fullmatch(last.decode(errors="replace")):
-                statement.add(last.decode())
+            name = last.decode(errors="replace")
+            if not parentheses and named and _WORD.fullmatch(name):
+                names.append(name)
             parentheses += 1
         elif token == b")":
             parentheses = max(0, parentheses - 1)
         elif token in (b":", b"="):
             named = False
         if token in (b";", b"{", b"}") and not parentheses and inside < 2:
-            names += sorted(n for n in statement if not _RESERVED.match(n) and n not in _KEYWORDS)
-            statement, words, named = set(), set(), True
+            words, named = set(), True
         words.add(token)
         last = token
-    return names
+    return [name for name in names if not _RESERVED.match(name) and name not in _KEYWORDS]
 
 
 def _words(text: bytes, path: Path) -> Iterator[str]:
