@@ -206,3 +206,26 @@ extern "C" __global__ void clamped_and_dotted(const int* a, const int* b, int* o
     row[6] = __vimax_s32_relu(x, y) + __vimin_s32_relu(x, y);
     row[7] = __vimin3_s32_relu(x, y, x ^ y);
 }
+
+extern "C" __global__ void packed_numbers(const unsigned* a, const unsigned* b, const unsigned* c, unsigned* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    unsigned x = a[i], y = b[i], z = c[i];
+    bool high, low;
+    unsigned results[] = {
+        __vmins2(x, y), __vmaxu2(x, y), __vmaxs4(x, y), __vminu4(x, y), __viaddmax_s16x2(x, y, z),
+        __viaddmin_u16x2(x, y, z), __vimax3_s16x2(x, y, z), __vimin3_u16x2(x, y, z),
+        __vimax_s16x2_relu(x, y), __viaddmax_s16x2_relu(x, y, z), __vimax3_s16x2_relu(x, y, z),
+        __vabsdiffu4(x, y), __vsadu4(x, y), (unsigned)__vimin3_s32_relu(x, y, z),
+        __vibmax_s16x2(x, y, &high, &low), 0};
+    results[15] = high * 2 + low;
+    for (int k = 0; k < 16; k++) out[k * n + i] = results[k];
+}
+
+extern "C" __global__ void rounded_doubles(const double* a, const double* b, const double* c, double* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    double x = a[i], y = b[i], z = c[i];
+    double results[] = {__fma_rd(x, y, z), __dmul_ru(x, y), __dadd_rz(x, y), floor(x), ceil(x), trunc(x), rint(x)};
+    for (int k = 0; k < 7; k++) out[k * n + i] = results[k];
+}

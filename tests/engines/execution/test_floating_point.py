@@ -54,16 +54,22 @@ def test_single_precision_is_rounded_once(rounding):
                 check(exact, results[kind][i], rounding, np.float32)
 
 
-def test_a_fused_product_and_sum_of_doubles_is_rounded_once():
-    a, b, c = operands(np.float64, COUNT, 9)
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_double_precision_is_rounded_once(rounding):
+    numbers = operands(np.float64, COUNT, 9 + int(rounding))
     words = [
-        w for x in (a, b, c) for w in (x.view(np.uint64) & 0xFFFFFFFF, x.view(np.uint64) >> 32)
+        w.astype(np.uint32)
+        for x in numbers
+        for w in (x.view(np.uint64) & 0xFFFFFFFF, x.view(np.uint64) >> 32)
     ]
-    low, high = FLOAT[Kind.DOUBLE_FUSED]((), *(w.astype(np.uint32) for w in words))
-    found = (low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)).view(np.float64)
-    for i in range(COUNT):
-        x, y, z = (Fraction(float(v[i])) for v in (a, b, c))
-        check(x * y + z, found[i], Rounding.NEAREST, np.float64)
+    for kind, count, exact in ((Kind.DOUBLE_ADD, 2, lambda x, y, z: x + y),
+                               (Kind.DOUBLE_MULTIPLY, 2, lambda x, y, z: x * y),
+                               (Kind.DOUBLE_FUSED, 3, lambda x, y, z: x * y + z)):  # fmt: skip
+        low, high = FLOAT[kind]((int(rounding),), *words[: 2 * count])
+        result = (low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)).view(np.float64)
+        for i in range(COUNT):
+            value = exact(*(Fraction(float(v[i])) for v in numbers))
+            check(value, result[i], rounding, np.float64)
 
 
 def test_approximate_functions_are_good_to_more_than_single_precision():

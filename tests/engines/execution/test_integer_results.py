@@ -1,5 +1,6 @@
 """What kernels store must be right, to the bit, on every architecture."""
 
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -63,6 +64,61 @@ def test_binary_search(kernel):
         launched(kernel("lower_bound"), 4, 128, [keys, 777, wanted, np.zeros(500, I32), 500])
     )
     assert (array(run, 3, I32) == np.searchsorted(keys, wanted)).all()
+
+
+def lanes(words, kind):
+    """Packed numbers as ``(words, numbers in a word)``, wide enough for sums."""
+    return words.view(kind).reshape(len(words), -1).astype(I64)
+
+
+def pack(numbers, kind):
+    return numbers.astype(kind).reshape(-1).view(np.uint32)
+
+
+def test_packed_numbers_of_8_and_16_bits(kernel):
+    generator = np.random.default_rng(8)
+    n = 300
+    a, b, c = generator.integers(0, 1 << 32, (3, n), dtype=np.uint32)
+    a[:40] = b[:40]
+    run = clean(
+        launched(kernel("packed_numbers"), 3, 128, [a, b, c, np.zeros(16 * n, np.uint32), n])
+    )
+    (s, t, u), (x, y, z), (p, q, _) = (
+        [lanes(words, kind) for words in (a, b, c)] for kind in (np.int16, np.uint16, U8)
+    )
+    i8, u16, i16 = np.int8, np.uint16, np.int16
+    sums, differences = (s + t).astype(i16), abs(p - q)
+    larger = s >= t
+    expected = [
+        pack(np.minimum(s, t), i16), pack(np.maximum(x, y), u16),
+        pack(np.maximum(lanes(a, i8), lanes(b, i8)), i8), pack(np.minimum(p, q), U8),
+        pack(np.maximum(sums, u), i16), pack(np.minimum((x + y).astype(u16), z), u16),
+        pack(np.maximum(np.maximum(s, t), u), i16), pack(np.minimum(np.minimum(x, y), z), u16),
+        pack(np.maximum(np.maximum(s, t), 0), i16), pack(np.maximum(np.maximum(sums, u), 0), i16),
+        pack(np.maximum(np.maximum(np.maximum(s, t), u), 0), i16), pack(differences, U8),
+        differences.sum(axis=1).astype(np.uint32),
+        np.maximum(np.array((a, b, c)).view(I32).min(axis=0), 0).view(np.uint32),
+        pack(np.maximum(s, t), i16), (larger[:, 1] * 2 + larger[:, 0]).astype(np.uint32),
+    ]  # fmt: skip
+    stored = array(run, 3, np.uint32).reshape(16, n)
+    for row, (values, right) in enumerate(zip(stored, expected, strict=True)):
+        assert (values == right).all(), row
+
+
+def test_doubles_rounded_as_the_program_asks(kernel):
+    generator = np.random.default_rng(9)
+    n = 200
+    a, b, c = generator.uniform(-9, 9, (3, n))
+    run = clean(launched(kernel("rounded_doubles"), 2, 128, [a, b, c, np.zeros(7 * n), n]))
+    fused, product, total, *whole = array(run, 3, np.float64).reshape(7, n)
+    for i in range(n):
+        x, y, z = (Fraction(v[i]) for v in (a, b, c))
+        assert Fraction(fused[i]) <= x * y + z < Fraction(np.nextafter(fused[i], np.inf))
+        assert Fraction(np.nextafter(product[i], -np.inf)) < x * y <= Fraction(product[i])
+        assert abs(Fraction(total[i])) <= abs(x + y)
+        assert abs(x + y) < abs(Fraction(np.nextafter(total[i], np.copysign(np.inf, total[i]))))
+    for values, function in zip(whole, (np.floor, np.ceil, np.trunc, np.rint), strict=True):
+        assert (values == function(a)).all()
 
 
 def graph(nodes, seed):

@@ -148,17 +148,27 @@ def _pair(value: Doubles) -> tuple[Words, Words]:
 
 
 def _double_add(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
-    return _pair(_double(a, x) + _double(b, y))
+    first, second = _double(a, x), _double(b, y)
+    if detail[0] == Rounding.NEAREST:
+        return _pair(first + second)
+    return _pair(_fused(first, np.ones_like(first), second, detail[0]))
 
 
 def _double_multiply(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
-    return _pair(_double(a, x) * _double(b, y))
+    first, second = _double(a, x), _double(b, y)
+    if detail[0] == Rounding.NEAREST:
+        return _pair(first * second)
+    return _pair(_fused(first, second, np.zeros_like(first), detail[0]))
 
 
 def _double_fused(
     detail: Detail, a: Words, x: Words, b: Words, y: Words, c: Words, z: Words
 ) -> tuple[Words, Words]:
-    first, second, third = _double(a, x), _double(b, y), _double(c, z)
+    return _pair(_fused(_double(a, x), _double(b, y), _double(c, z), detail[0]))
+
+
+def _fused(first: Doubles, second: Doubles, third: Doubles, rounding: int) -> Doubles:
+    """Exact product in two parts (Dekker), their sum with the addend made odd, rounded once."""
     product = first * second
     large, other = first * _SPLIT, second * _SPLIT
     top, head = large - (large - first), other - (other - second)
@@ -167,8 +177,23 @@ def _double_fused(
     total = product + third
     part = total - product
     below = (product - (total - part)) + (third - part)
-    result = total + _odd_sum(error, below)
-    return _pair(np.where(np.isfinite(result) & np.isfinite(error), result, product + third))
+    remainder = _odd_sum(error, below)
+    result = total + remainder
+    left = remainder - (result - total)  # of the same sign as what rounding took
+    plain = product + third
+    nearest = np.where(np.isfinite(result) & np.isfinite(error), result, plain)
+    return _directed(nearest, np.where(nearest == result, left, 0.0), rounding)
+
+
+def _directed(nearest: Doubles, left: Doubles, rounding: int) -> Doubles:
+    """The neighbour of a rounded value that a rounding names; ``left`` has the sign of the rest."""
+    down = np.where(left < 0, np.nextafter(nearest, -np.inf), nearest)
+    up = np.where(left > 0, np.nextafter(nearest, np.inf), nearest)
+    chosen = {
+        Rounding.NEAREST: nearest, Rounding.DOWN: down, Rounding.UP: up,
+        Rounding.ZERO: np.where(nearest > 0, down, up),
+    }  # fmt: skip
+    return chosen[Rounding(rounding)]
 
 
 def _double_compare(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Any]:
@@ -220,6 +245,10 @@ def _round(detail: Detail, a: Words) -> tuple[Words]:
     return _finish(whole, (Rounding.NEAREST, 0, 0))
 
 
+def _double_round(detail: Detail, low: Words, high: Words) -> tuple[Words, Words]:
+    return _pair(_WHOLE[Rounding(detail[0])](_double(low, high)))
+
+
 def _narrow(detail: Detail, low: Words, high: Words) -> tuple[Words]:
     return _finish(_double(low, high), (detail[0], 0, 0))
 
@@ -240,6 +269,6 @@ FLOAT: Mapping[Kind, WordFunction] = {
     Kind.FLOAT_CHECK: _float_check, Kind.DOUBLE_ADD: _double_add,
     Kind.DOUBLE_MULTIPLY: _double_multiply, Kind.DOUBLE_FUSED: _double_fused,
     Kind.DOUBLE_COMPARE: _double_compare, Kind.FROM_INTEGER: _from_integer,
-    Kind.TO_INTEGER: _to_integer, Kind.ROUND: _round, Kind.NARROW: _narrow, Kind.WIDEN: _widen,
-    Kind.HALF_TO_FLOAT: _half_to_float,
+    Kind.TO_INTEGER: _to_integer, Kind.ROUND: _round, Kind.DOUBLE_ROUND: _double_round,
+    Kind.NARROW: _narrow, Kind.WIDEN: _widen, Kind.HALF_TO_FLOAT: _half_to_float,
 }  # fmt: skip

@@ -6,13 +6,15 @@ the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from perfassert.frontends.machine.lower_integers import join_predicates
 from perfassert.frontends.machine.lowering_step import (
     Known,
     LoweringStep,
+    Translation,
     Untranslated,
+    knows,
     part_of_word,
 )
 from perfassert.kernel.machine import Function, Kind, Relation, Rounding
@@ -33,21 +35,21 @@ def _style(i: LoweringStep) -> tuple[int, int, int]:
     return rounding, int("FTZ" in i.modifiers), int("SAT" in i.modifiers)
 
 
-def _arithmetic(kind: Kind, count: int) -> Callable[[LoweringStep], None]:
+def _arithmetic(kind: Kind, count: int) -> Translation:
+    @knows("RM RP RZ FTZ SAT")
     def translation(i: LoweringStep) -> None:
-        if any(m.isdigit() for m in i.modifiers) or len(i.operands) != count:
+        if len(i.operands) != count:
             raise Untranslated(i.instruction.text)
         i.emit(kind, (i.target,), tuple(i.single(p) for p in range(count)), _style(i))
 
     return translation
 
 
-def _double(kind: Kind, count: int) -> Callable[[LoweringStep], None]:
+def _double(kind: Kind, count: int) -> Translation:
+    @knows("RM RP RZ")
     def translation(i: LoweringStep) -> None:
-        if any(m in _ROUNDINGS for m in i.modifiers):
-            raise Untranslated(i.instruction.text)
         sources = tuple(word for p in range(count) for word in i.double(p))
-        i.emit(kind, i.target_pair, sources)
+        i.emit(kind, i.target_pair, sources, _style(i)[:1])
 
     return translation
 
@@ -59,6 +61,7 @@ def _comparison(i: LoweringStep) -> tuple[int, int]:
     return relation, int(unordered)
 
 
+@knows("F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR FTZ")
 def _fsetp(i: LoweringStep) -> None:
     result = i.registers.temporary()
     detail = (*_comparison(i), int("FTZ" in i.modifiers))
@@ -66,38 +69,41 @@ def _fsetp(i: LoweringStep) -> None:
     join_predicates(i, result, 2)
 
 
+@knows("F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR")
 def _dsetp(i: LoweringStep) -> None:
     result = i.registers.temporary()
     i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _comparison(i))
     join_predicates(i, result, 2)
 
 
+@knows("")
 def _fsel(i: LoweringStep) -> None:
     i.emit(Kind.SELECT, (i.target,), (i.single(0), i.single(1), i.predicate(2)))
 
 
+@knows("FTZ")
 def _fmnmx(i: LoweringStep) -> None:
-    if len(i.operands) != 3 or "NAN" in i.modifiers or "XORSIGN" in i.modifiers:
+    if len(i.operands) != 3:
         raise Untranslated(i.instruction.text)
     sources = (i.single(0), i.single(1), i.predicate(2))
     i.emit(Kind.FLOAT_MINIMUM, (i.target,), sources, (int("FTZ" in i.modifiers),))
 
 
 def _mufu(i: LoweringStep) -> None:
-    function = _FUNCTIONS[i.modifiers[0]]
-    if "F16" in i.modifiers:
-        raise Untranslated(i.instruction.text)
+    function = _FUNCTIONS[".".join(i.modifiers)]
     i.emit(Kind.FLOAT_FUNCTION, (i.target,), (i.single(0),), (function,))
 
 
+@knows("DIVIDE")
 def _fchk(i: LoweringStep) -> None:
     i.operands = i.all_operands  # the register behind the predicate is read
     i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
 
 
+@knows("U8 S8 U16 S16 U32 S32 U64 S64 F64 F32 RM RP RZ")
 def _i2f(i: LoweringStep) -> None:
     bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
-    if any(m in ("F16", "BF16") for m in i.modifiers) or i.operands[0].sign:
+    if i.operands[0].sign:
         raise Untranslated(i.instruction.text)
     source = i.pair(0) if bits == 64 else (_narrow(i, bits, signed), 0)
     double = "F64" in i.modifiers
@@ -117,10 +123,9 @@ def _narrow(i: LoweringStep, bits: int, signed: bool) -> int:
     return i.new(Kind.EXTEND, (register, i.literal(bits)), (int(signed), 0))
 
 
+@knows("U8 S8 U16 S16 U32 S32 U64 S64 F64 F32 TRUNC FLOOR CEIL FTZ NTZ")
 def _f2i(i: LoweringStep) -> None:
     bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
-    if any(m in ("F16", "BF16") for m in i.modifiers):
-        raise Untranslated(i.instruction.text)
     double = "F64" in i.modifiers
     source = i.double(0) if double else (i.single(0), 0)
     rounding, flush, _ = _style(i)
@@ -130,14 +135,17 @@ def _f2i(i: LoweringStep) -> None:
     )  # fmt: skip
 
 
+@knows("F64 F32 TRUNC FLOOR CEIL FTZ")
 def _frnd(i: LoweringStep) -> None:
-    if any(m in ("F64", "F16") for m in i.modifiers):
-        raise Untranslated(i.instruction.text)
-    i.emit(Kind.ROUND, (i.target,), (i.single(0),), _style(i)[:2])
+    if "F64" in i.modifiers:
+        i.emit(Kind.DOUBLE_ROUND, i.target_pair, i.double(0), _style(i)[:1])
+    else:
+        i.emit(Kind.ROUND, (i.target,), (i.single(0),), _style(i)[:2])
 
 
+@knows("F32 F64 RM RP RZ FTZ")
 def _f2f(i: LoweringStep) -> None:
-    kinds = [m for m in i.modifiers if m in ("F16", "F32", "F64", "BF16")]
+    kinds = [m for m in i.modifiers if m in ("F32", "F64")]
     if kinds == ["F32", "F64"]:
         i.emit(Kind.NARROW, (i.target,), i.double(0), _style(i)[:1])
     elif kinds == ["F64", "F32"]:
@@ -146,6 +154,7 @@ def _f2f(i: LoweringStep) -> None:
         raise Untranslated(i.instruction.text)
 
 
+@knows("F32")
 def _hadd2(i: LoweringStep) -> None:
     """``HADD2.F32 R, -RZ, R4.H0_H0``: a half becomes a float."""
     zeros = [p for p, o in enumerate(i.operands) if o.name == "RZ"]
@@ -158,13 +167,12 @@ def _hadd2(i: LoweringStep) -> None:
     i.emit(Kind.HALF_TO_FLOAT, (i.target,), (i.plain(place),), (int("H1" in operand.suffix),))
 
 
-_Translation = Callable[[LoweringStep], None]
-_BOTH: Mapping[str, _Translation] = {
+_BOTH: Mapping[str, Translation] = {
     "FADD": _arithmetic(Kind.FLOAT_ADD, 2), "FMUL": _arithmetic(Kind.FLOAT_MULTIPLY, 2),
     "FFMA": _arithmetic(Kind.FLOAT_FUSED, 3), "FSETP": _fsetp, "FSEL": _fsel, "FMNMX": _fmnmx,
     "I2F": _i2f, "F2I": _f2i, "I2FP": _i2f, "FRND": _frnd,
 }  # fmt: skip
-FLOAT: Mapping[str, _Translation] = {
+FLOAT: Mapping[str, Translation] = {
     **_BOTH,
     **{f"U{name}": translation for name, translation in _BOTH.items()},
     "DADD": _double(Kind.DOUBLE_ADD, 2), "DMUL": _double(Kind.DOUBLE_MULTIPLY, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import struct
 from collections.abc import Callable, Mapping
 
@@ -10,8 +11,10 @@ from perfassert.frontends.machine.lowering_step import (
     AND,
     Known,
     LoweringStep,
+    Translation,
     Untranslated,
     Words,
+    knows,
     parse_float,
     part_of_word,
     require,
@@ -43,8 +46,11 @@ _LANES = {"SR_LANEID": "laneid", "SR_EQMASK": "lanemask_eq", "SR_LTMASK": "lanem
           "SR_LEMASK": "lanemask_le", "SR_GTMASK": "lanemask_gt", "SR_GEMASK": "lanemask_ge",
           "SR_SWINHI": "shared window", "SR_LWINHI": "local window"}  # fmt: skip
 _NOTHING = ("SRZ", "SR_CgaCtaId")
+_WORD = 32
+_LANE = re.compile(r"([SU]?)(8|16|32)(?:x[24])?")
 
 
+@knows("64 SPILL")
 def _mov(i: LoweringStep) -> None:
     if "64" in i.modifiers:
         low, high = i.pair(0)
@@ -55,6 +61,7 @@ def _mov(i: LoweringStep) -> None:
         i.emit(Kind.MOVE, (i.target,), (i.word(0),))
 
 
+@knows("BROADCAST")
 def _r2ur(i: LoweringStep) -> None:
     broadcast = (1,) if "BROADCAST" in i.modifiers else ()
     i.emit(Kind.FIRST, (i.target,), (i.word(0),), broadcast)
@@ -93,14 +100,25 @@ def _add_pairs(i: LoweringStep, places: tuple[int, ...]) -> None:
     i.emit(Kind.MOVE, (low,), (kept,))
 
 
+@knows("X 64")
 def _iadd3(i: LoweringStep) -> None:
     _add(i, (0, 1, 2))
 
 
+@knows("X 64 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
 def _iadd(i: LoweringStep) -> None:
-    _add(i, (0, 1))
+    if _lane(i)[0] == _WORD:
+        _add(i, (0, 1))
+        return
+    (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
+
+    def add(left: int, right: int) -> int:
+        return i.new(Kind.ADD, (left, right, 0), (first | second << 1,))
+
+    i.emit(Kind.MOVE, (i.target,), (_each_lane(i, (a, b), add),))
 
 
+@knows("X WIDE HI U32 MOV SHL IADD")
 def _imad(i: LoweringStep) -> None:
     signed = int("U32" not in i.modifiers)
     wide = "WIDE" in i.modifiers or "HI" in i.modifiers
@@ -131,10 +149,9 @@ def _multiply(i: LoweringStep, carry: tuple[int, ...]) -> None:
         i.emit(Kind.MULTIPLY, (i.target,), (a, b, i.word(2), *carry))
 
 
+@knows("HI SX32 X")
 def _lea(i: LoweringStep) -> None:
     """(a << s) + b; with ``HI`` its high word, a being a pair or sign-extended."""
-    if "64" in i.modifiers:
-        raise Untranslated(i.instruction.text)
     high = "HI" in i.modifiers
     extended = "SX32" in i.modifiers
     a, minus = (i.word(0), 0) if high else i.split_minus(0)
@@ -151,6 +168,7 @@ def _lea(i: LoweringStep) -> None:
     i.emit(Kind.ADD, (i.target, *i.predicates), (shifted, b, 0, *carries), (minus | negated << 1,))
 
 
+@knows("LUT PAND")
 def _lop3(i: LoweringStep) -> None:
     numbers = [o.value for o in i.operands if o.kind == "number"]
     place = 3 if i.operands[3].kind == "number" else 2
@@ -168,12 +186,14 @@ def _lop3(i: LoweringStep) -> None:
     i.emit(Kind.MOVE, (target,), (value,))
 
 
+@knows("AND OR XOR PASS_B")
 def _lop(i: LoweringStep) -> None:
     table = {"AND": AND, "OR": _OR, "XOR": 0x3C, "PASS_B": 0xCC}
     name = require(m for m in i.modifiers if m in table)
     i.emit(Kind.LOGIC, (i.target,), (i.word(0), i.word(1), 0), (table[name],))
 
 
+@knows("L R U32 S32 U64 S64 HI W")
 def _shf(i: LoweringStep) -> None:
     m = i.modifiers
     bits = 64 if "U64" in m or "S64" in m else 32
@@ -181,6 +201,7 @@ def _shf(i: LoweringStep) -> None:
     i.emit(Kind.SHIFT, (i.target,), (i.word(0), i.word(1), i.word(2)), detail)
 
 
+@knows("64")
 def _select_words(i: LoweringStep) -> None:
     if "64" in i.modifiers:
         chosen = i.predicate(2)
@@ -193,11 +214,12 @@ def _select_words(i: LoweringStep) -> None:
         i.emit(Kind.SELECT, (i.target,), (i.word(0), i.word(1), i.predicate(2)))
 
 
+@knows("U32 S32 U64 S64 RELU 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
 def _minmax(i: LoweringStep) -> None:
     if "U64" in i.modifiers or "S64" in i.modifiers:
         _minmax_pairs(i)
     else:
-        _extreme(i, i.word(0), i.word(1), i.predicate(2))
+        _extreme(i, (i.word(0), i.word(1)), i.predicate(2))
 
 
 def _minmax_pairs(i: LoweringStep) -> None:
@@ -211,40 +233,89 @@ def _minmax_pairs(i: LoweringStep) -> None:
     i.emit(Kind.MOVE, (low,), (kept,))
 
 
+@knows("U32 S32 RELU 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
 def _add_minmax(i: LoweringStep) -> None:
     """min(a + b, c), or max."""
     (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
-    total = i.new(Kind.ADD, (a, b, 0), (first | second << 1,))
-    _extreme(i, total, i.word(2), i.predicate(3))
+    width, signed = _lane(i)
+
+    def add(left: int, right: int) -> int:
+        total = i.new(Kind.ADD, (left, right, 0), (first | second << 1,))
+        return total if width == _WORD else _extract_field(i, total, 0, width, signed)
+
+    _extreme(i, (_each_lane(i, (a, b), add), i.word(2)), i.predicate(3))
 
 
+@knows("U32 S32 RELU 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
 def _minmax3(i: LoweringStep) -> None:
     if len(i.operands) != 4:
         raise Untranslated(i.instruction.text)
-    least = i.predicate(3)
-    two = i.new(Kind.MINIMUM, (i.word(0), i.word(1), least), (int("U32" not in i.modifiers),))
-    _extreme(i, two, i.word(2), least)
+    _extreme(i, (i.word(0), i.word(1), i.word(2)), i.predicate(3))
 
 
-def _extreme(i: LoweringStep, left: int, right: int, least: int) -> None:
-    """The smaller one of two words, or the larger one; with ``RELU`` 0 at least."""
-    if any(m in ("U16x2", "S16x2", "64") for m in i.modifiers):
-        raise Untranslated(i.instruction.text)
-    signed = (int("U32" not in i.modifiers),)
-    if "RELU" in i.modifiers:
-        left, right, least = i.new(Kind.MINIMUM, (left, right, least), signed), 0, 0
-    i.emit(Kind.MINIMUM, (i.target,), (left, right, least), signed)
+def _extreme(i: LoweringStep, words: tuple[int, ...], least: int) -> None:
+    """The least or the greatest lane of words, with ``RELU`` 0 at least; predicates say where it is
+    the first word's."""
+    signed = (_lane(i)[1],)
+    equal: list[int] = []
+
+    def choose(first: int, *others: int) -> int:
+        best = first
+        for other in others:
+            best = i.new(Kind.MINIMUM, (best, other, least), signed)
+        equal.append(i.new(Kind.COMPARE, (best, first), (Relation.EQ, 0)) if i.predicates else 0)
+        return i.new(Kind.MINIMUM, (best, 0, 0), signed) if "RELU" in i.modifiers else best
+
+    i.emit(Kind.MOVE, (i.target,), (_each_lane(i, words, choose),))
+    for predicate, value in zip(i.predicates, equal, strict=False):
+        i.emit(Kind.MOVE, (predicate,), (value,))
 
 
+@knows("U32 S32 U8 S8 ACC")
 def _absolute_difference(i: LoweringStep) -> None:
-    """|a - b| + c."""
-    signed = (int("U32" not in i.modifiers),)
-    least, most = (
-        i.new(Kind.MINIMUM, (i.word(0), i.word(1), which), signed) for which in (i.literal(1), 0)
-    )
-    i.emit(Kind.ADD, (i.target,), (most, least, i.word(2)), (2,))
+    """|a - b| + c; of four bytes the differences, or with ``ACC`` their sum."""
+    signed = (_lane(i)[1],)
+    differences: list[int] = []
+
+    def subtract(left: int, right: int) -> int:
+        least, most = (
+            i.new(Kind.MINIMUM, (left, right, which), signed) for which in (i.literal(1), 0)
+        )
+        differences.append(i.new(Kind.ADD, (most, least, 0), (2,)))
+        return differences[-1]
+
+    packed = _each_lane(i, (i.word(0), i.word(1)), subtract)
+    if "ACC" in i.modifiers:
+        total = i.word(2)
+        for difference in differences:
+            total = i.new(Kind.ADD, (total, difference, 0), (0,))
+        i.emit(Kind.MOVE, (i.target,), (total,))
+    elif len(differences) > 1 and i.word(2):
+        raise Untranslated(i.instruction.text)
+    else:
+        i.emit(Kind.ADD, (i.target,), (packed, i.word(2), 0), (0,))
 
 
+def _each_lane(i: LoweringStep, words: tuple[int, ...], function: Callable[..., int]) -> int:
+    """Apply a function to each lane of words, and pack the results."""
+    width, signed = _lane(i)
+    if width == _WORD:
+        return function(*words)
+    packed = 0
+    for start in range(0, _WORD, width):
+        result = function(*(_extract_field(i, w, start, width, signed) for w in words))
+        low = _extract_field(i, result, 0, width, 0)
+        packed = i.new(Kind.MULTIPLY, (low, i.literal(1 << start), packed, 0))
+    return packed
+
+
+def _lane(i: LoweringStep) -> tuple[int, int]:
+    """Bits of the numbers that a word holds, and whether they are signed: ``S16x2`` is (16, 1)."""
+    packed = next(filter(None, map(_LANE.fullmatch, i.modifiers)), None)
+    return (int(packed[2]), int(packed[1] != "U")) if packed else (_WORD, 1)
+
+
+@knows("F LT EQ LE GT NE GE T U32 S32 U64 S64 AND OR XOR EX")
 def _isetp(i: LoweringStep) -> None:
     m = i.modifiers
     relation = _RELATIONS[m[0]]
@@ -277,6 +348,7 @@ def _join_table(join: str) -> int:
     return sum(function(row >> 2 & 1, row >> 1 & 1) << row for row in range(8))
 
 
+@knows("LUT")
 def _plop3(i: LoweringStep) -> None:
     tables = [o.value for o in i.operands if o.kind == "number"]
     inputs = tuple(i.predicate(p) for p in range(3))
@@ -285,6 +357,7 @@ def _plop3(i: LoweringStep) -> None:
         i.emit(Kind.MOVE, (predicate,), (value,))
 
 
+@knows("AND OR XOR")
 def _psetp(i: LoweringStep) -> None:
     inner, outer = _JOIN[i.modifiers[0]], _JOIN[i.modifiers[1]]
     inputs = tuple(i.predicate(p) for p in range(3))
@@ -298,38 +371,44 @@ def _psetp(i: LoweringStep) -> None:
         i.emit(Kind.MOVE, (predicate,), (value,))
 
 
+@knows("")
 def _prmt(i: LoweringStep) -> None:
-    if i.modifiers:
-        raise Untranslated(i.instruction.text)
     i.emit(Kind.PERMUTE, (i.target,), (i.word(0), i.word(1), i.word(2)))
 
 
+@knows("")
 def _popc(i: LoweringStep) -> None:
     i.emit(Kind.COUNT_BITS, (i.target,), (i.word(0),))
 
 
+@knows("U32 S32 SH")
 def _flo(i: LoweringStep) -> None:
     detail = (int("U32" not in i.modifiers), int("SH" in i.modifiers))
     i.emit(Kind.FIND_BIT, (i.target,), (i.word(0),), detail)
 
 
+@knows("")
 def _brev(i: LoweringStep) -> None:
     i.emit(Kind.REVERSE_BITS, (i.target,), (i.word(0),))
 
 
+@knows("W C")
 def _bmsk(i: LoweringStep) -> None:
     i.emit(Kind.BIT_FIELD, (i.target,), (i.word(0), i.word(1)), (int("W" in i.modifiers),))
 
 
+@knows("U32 W")
 def _sgxt(i: LoweringStep) -> None:
     detail = (int("U32" not in i.modifiers), int("W" in i.modifiers))
     i.emit(Kind.EXTEND, (i.target,), (i.word(0), i.word(1)), detail)
 
 
+@knows("")
 def _iabs(i: LoweringStep) -> None:
     i.emit(Kind.ABSOLUTE, (i.target,), (i.word(0),))
 
 
+@knows("4A 2A LO HI S8 U8 S16 U16")
 def _idp(i: LoweringStep) -> None:
     """Sums of products: of four bytes each, or of two halves with two of the four bytes."""
     kinds = Words(m for m in i.modifiers if m in ("S8", "U8", "S16", "U16"))
@@ -351,6 +430,7 @@ def _extract_field(i: LoweringStep, word: int, start: int, width: int, signed: i
     return i.new(Kind.EXTEND, (shifted, i.literal(width)), (signed, 0))
 
 
+@knows("MMA")
 def _hfma2(i: LoweringStep) -> None:
     """``HFMA2.MMA R, -RZ, RZ, a, b`` builds a word out of two halves."""
     registers = [o for o in i.operands if o.kind == "register"]
@@ -370,6 +450,7 @@ def _half(text: str) -> int:
     return int.from_bytes(packed, "little")
 
 
+@knows("32 64")
 def _s2r(i: LoweringStep) -> None:
     name = i.operands[0].name
     if name in _NOTHING:
@@ -387,6 +468,7 @@ def _s2r(i: LoweringStep) -> None:
         i.emit(Kind.MOVE, i.target_pair[1:], (0,))
 
 
+@knows("ALL ANY EQ")
 def _vote(i: LoweringStep) -> None:
     operands = i.all_operands
     mode = {"ALL": Voting.ALL, "ANY": Voting.ANY, "EQ": Voting.EQUAL}[i.modifiers[0]]
@@ -397,6 +479,7 @@ def _vote(i: LoweringStep) -> None:
     i.emit(Kind.VOTE, targets, (i.predicate(len(operands) - 1),), (mode,))
 
 
+@knows("IDX UP DOWN BFLY")
 def _shfl(i: LoweringStep) -> None:
     modes = {"IDX": Shuffling.INDEX, "UP": Shuffling.UP, "DOWN": Shuffling.DOWN,
              "BFLY": Shuffling.BUTTERFLY}  # fmt: skip
@@ -404,6 +487,7 @@ def _shfl(i: LoweringStep) -> None:
     i.emit(Kind.SHUFFLE, (i.target, *i.predicates[:1]), sources, (modes[i.modifiers[0]],))
 
 
+@knows("ANY ALL U32 U64")
 def _match(i: LoweringStep) -> None:
     wide = "U64" in i.modifiers
     sources = i.pair(0) if wide else (i.word(0), 0)
@@ -411,19 +495,19 @@ def _match(i: LoweringStep) -> None:
     i.emit(Kind.MATCH, (i.target, *predicate), sources, (int("ALL" in i.modifiers),))
 
 
+@knows("SUM MIN MAX AND OR XOR S32 U32")
 def _redux(i: LoweringStep) -> None:
     modes = {"SUM": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
              "AND": Combining.AND, "OR": Combining.OR, "XOR": Combining.XOR}  # fmt: skip
     mode = next((modes[m] for m in i.modifiers if m in modes), Combining.AND)
-    if any(m.startswith("F") for m in i.modifiers):
-        raise Untranslated(i.instruction.text)
     i.emit(Kind.REDUCE, (i.target,), (i.word(0),), (mode, int("S32" in i.modifiers)))
 
 
+@knows("")
 def _p2r(i: LoweringStep) -> None:
     mask = i.operands[-1].value
     names = ["P" + str(n) for n in range(7)] if i.operands[0].name == "PR" else []
-    if not names or "B1" in i.modifiers or "B2" in i.modifiers or "B3" in i.modifiers:
+    if not names:
         raise Untranslated(i.instruction.text)
     value = i.new(Kind.LOGIC, (i.word(1), i.literal(~mask), 0), (AND,))
     for n, name in enumerate(names):
@@ -433,6 +517,7 @@ def _p2r(i: LoweringStep) -> None:
     i.emit(Kind.MOVE, (i.target,), (value,))
 
 
+@knows("")
 def _r2p(i: LoweringStep) -> None:
     operands = i.all_operands
     i.operands = operands
@@ -447,6 +532,7 @@ def _r2p(i: LoweringStep) -> None:
             )  # fmt: skip
 
 
+@knows("")
 def _elect(i: LoweringStep) -> None:
     lane = i.registers.special("laneid")
     elected = i.new(Kind.FIRST, (lane,))
@@ -454,19 +540,18 @@ def _elect(i: LoweringStep) -> None:
     i.emit(Kind.COMPARE, (i.result(predicate),), (lane, elected), (Relation.EQ, 0))
 
 
-_Translation = Callable[[LoweringStep], None]
-_BOTH: Mapping[str, _Translation] = {
+_BOTH: Mapping[str, Translation] = {
     "MOV": _mov, "IADD3": _iadd3, "IADD": _iadd, "VIADD": _iadd, "IMAD": _imad, "LEA": _lea,
     "LOP3": _lop3, "LOP": _lop, "SHF": _shf, "SEL": _select_words, "IMNMX": _minmax,
     "VIMNMX": _minmax, "VIADDMNMX": _add_minmax, "VIMNMX3": _minmax3, "ISETP": _isetp,
     "PLOP3": _plop3, "PSETP": _psetp, "PRMT": _prmt, "POPC": _popc, "FLO": _flo, "BREV": _brev,
     "BMSK": _bmsk, "SGXT": _sgxt,
 }  # fmt: skip
-INTEGER: Mapping[str, _Translation] = {
+INTEGER: Mapping[str, Translation] = {
     **_BOTH,
     **{f"U{name}": translation for name, translation in _BOTH.items()},
     "MOV32I": _mov, "R2UR": _r2ur, "IABS": _iabs, "IDP": _idp, "HFMA2": _hfma2, "S2R": _s2r,
     "S2UR": _s2r, "CS2R": _s2r, "CS2UR": _s2r, "VOTE": _vote, "VOTEU": _vote, "SHFL": _shfl,
-    "VABSDIFF": _absolute_difference, "MATCH": _match,
+    "VABSDIFF": _absolute_difference, "VABSDIFF4": _absolute_difference, "MATCH": _match,
     "REDUX": _redux, "P2R": _p2r, "R2P": _r2p, "ELECT": _elect,
 }  # fmt: skip

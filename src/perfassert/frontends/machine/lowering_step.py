@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
-from typing import SupportsIndex, TypeVar, overload
+from collections.abc import Callable, Iterable
+from typing import SupportsIndex, TypeAlias, TypeVar, overload
 
 from perfassert.frontends.machine.registers import consecutive_registers, results
 from perfassert.frontends.machine.sass import Instruction, Listing, Operand
@@ -14,6 +14,7 @@ from perfassert.kernel.machine import Kind, Micro, Preset, PresetSource
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+Translation: TypeAlias = "Callable[[LoweringStep], None]"
 XOR, AND = 0x3C, 0xC0  # truth tables of a and b
 _SIGN = 1 << 31
 _ZEROS = frozenset(("RZ", "URZ"))
@@ -26,6 +27,21 @@ _NUMBERED = re.compile(r"\D+\d+")
 
 class Untranslated(Exception):
     """The instruction has no translation, or has operands that its translation does not know."""
+
+
+def knows(modifiers: str) -> Callable[[Translation], Translation]:
+    """Limit a translation to the modifiers that it knows; any other one may change the result."""
+    known = frozenset(modifiers.split())
+
+    def limit(translate: Translation) -> Translation:
+        def translate_known(step: LoweringStep) -> None:
+            if not known.issuperset(step.modifiers):
+                raise Untranslated(step.instruction.text)
+            translate(step)
+
+        return translate_known
+
+    return limit
 
 
 class Known(dict[K, V]):

@@ -33,7 +33,7 @@ _BLOCKS = 2
 _LIMITS = ExecutionLimits(lane_instructions=2_000_000, instructions=20_000)
 _WORDS = {"float": 1, "double": 2}
 _COMPARISONS = (Kind.COMPARE, Kind.COMPARE_EXTENDED, Kind.COMPARE_WIDE)
-_CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND)
+_CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND, Kind.DOUBLE_ROUND)
 _OF_FLOATS = (Kind.FLOAT_COMPARE, Kind.DOUBLE_COMPARE)
 _NEAR = 200  # instructions before a jump that are looked at
 _SAME = (Relation.EQ, Relation.NE)

@@ -21,7 +21,7 @@ enum class Kind : u8 {
   kMove, kAdd, kMultiply, kMultiplyWide, kLogic, kShift, kSelect, kCompare, kCompareExtended, kCompareWide,
   kDecide, kMinimum, kPermute, kCountBits, kFindBit, kReverseBits, kBitField, kExtend, kDot, kAbsolute,
   kFloatAdd, kFloatMultiply, kFloatFused, kFloatCompare, kFloatMinimum, kFloatFunction, kFloatCheck,
-  kDoubleAdd, kDoubleMultiply, kDoubleFused, kDoubleCompare, kFromInteger, kToInteger, kRound, kNarrow,
+  kDoubleAdd, kDoubleMultiply, kDoubleFused, kDoubleCompare, kFromInteger, kToInteger, kRound, kDoubleRound, kNarrow,
   kWiden, kHalfToFloat, kVote, kShuffle, kMatch, kReduce, kFirst, kLoad, kStore, kAtomic, kMatrixLoad,
   kBranch, kBranchDiverged, kBranchIndirect, kExit, kSyncSet, kSyncWait, kSyncLeave, kWarpWait, kBarrier,
   kBarrierReduce, kYield, kUnknown, kLost, kCount

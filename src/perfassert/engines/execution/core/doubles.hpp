@@ -10,16 +10,16 @@ inline void pair(double value, Results out, int l) {
   halves(value == value ? bits_as<u64>(value) : 0x7FF8000000000000u, out, l);
 }
 
-inline void double_add(const Op&, Sources s, Results out) {
-  for (int l = 0; l < kWarp; ++l) pair(double_of(s[0][l], s[1][l]) + double_of(s[2][l], s[3][l]), out, l);
+// The neighbour of a rounded value that a rounding names; `left` has the sign of what was cut off.
+inline double directed(double nearest, double left, i64 rounding) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  bool lower = rounding == kDown || (rounding == kZero && nearest > 0);
+  if (rounding == kNearest || left == 0 || left != left || (left < 0) != lower) return nearest;
+  return std::nextafter(nearest, lower ? -infinite : infinite);
 }
 
-inline void double_multiply(const Op&, Sources s, Results out) {
-  for (int l = 0; l < kWarp; ++l) pair(double_of(s[0][l], s[1][l]) * double_of(s[2][l], s[3][l]), out, l);
-}
-
-// Exact product in two parts (Dekker), their sum with the addend made odd.
-inline double fused(double first, double second, double third) {
+// Exact product in two parts (Dekker), their sum with the addend made odd, rounded once.
+inline double fused(double first, double second, double third, i64 rounding) {
   constexpr double split = (1 << 27) + 1;
   double product = first * second, large = first * split, other = second * split;
   double top = large - (large - first), head = other - (other - second);
@@ -27,13 +27,31 @@ inline double fused(double first, double second, double third) {
   double error = ((top * head - product) + top * tail + rest * head) + rest * tail;
   double total = product + third, part = total - product;
   double below = (product - (total - part)) + (third - part);
-  double result = total + odd_sum(error, below);
-  return std::isfinite(result) && std::isfinite(error) ? result : product + third;
+  double remainder = odd_sum(error, below), result = total + remainder;
+  if (!std::isfinite(result) || !std::isfinite(error)) return product + third;
+  return directed(result, remainder - (result - total), rounding);
 }
 
-inline void double_fused(const Op&, Sources s, Results out) {
+inline void double_add(const Op& op, Sources s, Results out) {
+  i64 rounding = op.detail[0];
+  for (int l = 0; l < kWarp; ++l) {
+    double first = double_of(s[0][l], s[1][l]), second = double_of(s[2][l], s[3][l]);
+    pair(rounding == kNearest ? first + second : fused(first, 1.0, second, rounding), out, l);
+  }
+}
+
+inline void double_multiply(const Op& op, Sources s, Results out) {
+  i64 rounding = op.detail[0];
+  for (int l = 0; l < kWarp; ++l) {
+    double first = double_of(s[0][l], s[1][l]), second = double_of(s[2][l], s[3][l]);
+    pair(rounding == kNearest ? first * second : fused(first, second, 0.0, rounding), out, l);
+  }
+}
+
+inline void double_fused(const Op& op, Sources s, Results out) {
   for (int l = 0; l < kWarp; ++l)
-    pair(fused(double_of(s[0][l], s[1][l]), double_of(s[2][l], s[3][l]), double_of(s[4][l], s[5][l])), out, l);
+    pair(fused(double_of(s[0][l], s[1][l]), double_of(s[2][l], s[3][l]), double_of(s[4][l], s[5][l]), op.detail[0]),
+         out, l);
 }
 
 inline void double_compare(const Op& op, Sources s, Results out) {
@@ -98,6 +116,10 @@ inline void round_whole(const Op& op, Sources s, Results out) {
   each(out[0], [&](int l) {
     return finished(whole(value_of(s[0][l], flush), op.detail[0]), kNearest, false, false);
   });
+}
+
+inline void double_round(const Op& op, Sources s, Results out) {
+  for (int l = 0; l < kWarp; ++l) pair(whole(double_of(s[0][l], s[1][l]), op.detail[0]), out, l);
 }
 
 inline void narrow(const Op& op, Sources s, Results out) {

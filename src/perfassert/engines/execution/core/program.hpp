@@ -105,6 +105,7 @@ inline Body body_of(const Op& op) {
     case Kind::kFromInteger: return from_integer;
     case Kind::kToInteger: return to_integer;
     case Kind::kRound: return round_whole;
+    case Kind::kDoubleRound: return double_round;
     case Kind::kNarrow: return narrow;
     case Kind::kWiden: return widen;
     case Kind::kHalfToFloat: return half_to_float;
