@@ -18,14 +18,32 @@ KERNEL asserts(const float* x, float* y, int n) { I; assert(i < n); y[i] = x[i];
 KERNEL asserts_of_data(const float* x, float* y, int n) { I; assert(x[i] > 0.f); y[i] = x[i]; }
 KERNEL by_pointer(const float* x, float* y, int n, Function* f) { I; y[i] = f[n](x[i]); }
 """
+TABLES = r"""
+#define KERNEL extern "C" __global__ void
+#define I int i = blockIdx.x * blockDim.x + threadIdx.x
+typedef float (*Function)(float);
+__device__ __noinline__ float short_way(float x) { return x + 1.f; }
+__device__ __noinline__ float long_way(float x) {
+    for (int i = 0; i < 1000; i++) x = x * 1.0001f + .5f;
+    return x;
+}
+__constant__ Function fixed_table[] = {short_way, long_way};
+__device__ Function free_table[] = {short_way, long_way};
+KERNEL by_constant_table(const float* x, float* y, int n) { I; y[i] = fixed_table[n](x[i]); }
+KERNEL by_global_table(const float* x, float* y, int n) { I; y[i] = free_table[n](x[i]); }
+KERNEL directly(const float* x, float* y, int n) { I; y[i] = n ? long_way(x[i]) : short_way(x[i]); }
+"""
 
 
 @pytest.fixture(scope="module")
 def predict(tmp_path_factory):
-    path = tmp_path_factory.mktemp("calls") / "calls.cu"
-    path.write_text(SOURCE)
+    folder = tmp_path_factory.mktemp("calls")
+    paths = {text: folder / f"calls{n}.cu" for n, text in enumerate((SOURCE, TABLES))}
+    for text, path in paths.items():
+        path.write_text(text)
 
     def ask(name, n, device):
+        path = next(p for text, p in paths.items() if f" {name}(" in text)
         args = {"x": pa.Buffer((N,)), "y": pa.Buffer((N,)), "n": n}
         if name == "by_pointer":
             args["f"] = pa.Buffer((1,), "int64")
@@ -67,3 +85,26 @@ def test_a_call_that_cannot_run_or_stops_a_wrong_program(predict, name, n, devic
     assert p.confidence != "guessed"
     assert not calls(p)
     assert not any("not followed" in a.text for a in p.assumptions)
+
+
+@pytest.mark.parametrize("device", ["t4", "a100", "h100", "rtx-5090"])
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_table_of_functions_in_constant_memory_is_followed(predict, n, device):
+    p = predict("by_constant_table", n, device)
+    assert p.confidence != "guessed"
+    assert not calls(p)
+    more = instructions(p) - instructions(predict("directly", n, device))
+    assert abs(more) <= 4 * N / 32  # of each warp: what looks up the table
+
+
+@pytest.mark.parametrize("device", ["a100", "rtx-5090"])
+def test_a_table_that_the_program_may_have_changed_leaves_all_its_functions(predict, device):
+    """What global memory holds is not known: each function of the code may be called."""
+    p = predict("by_global_table", 0, device)
+    assert p.confidence == "guessed"
+    assert not calls(p)
+    assert p.time >= predict("directly", 1, device).time * 0.9
+
+
+def instructions(prediction):
+    return prediction.resources.instructions

@@ -47,6 +47,7 @@ class _Placer:
         names = dict.fromkeys((*listing.functions, *targets))
         entries = {listing.labels[n] for n in names if n in listing.labels}
         named = {listing.labels[n] for n in listing.functions if n in listing.labels}
+        self.callable = sorted(named - {0})
         self.starts = sorted({0} | named | {e for e in entries if self.returns(e, entries)})
         self.placed: list[PlacedInstruction] = []
         self.jumps: dict[int, Jump] = {}
@@ -92,12 +93,18 @@ class _Placer:
     def call(
         self, instruction: Instruction, here: int, calls: tuple[int, ...], active: tuple[int, ...]
     ) -> None:
+        """Place what is called; by a table of functions, each one that the section has."""
         target = self.target(instruction)
+        by_table = target is None and "REL" in instruction.modifiers
+        targets = self.callable if by_table else [target] if target is not None else []
         too_many = len(active) >= _MAX_DEPTH or len(self.placed) > _MAX_PLACED
-        if target is None or target in active or too_many:
-            return  # who describes it says that it is not followed
-        entry = self.function(target, (*calls, here), active)
-        self.jumps[here] = Jump((entry,), instruction.guard is not None)
+        entries = tuple(
+            self.function(t, (*calls, here), active)
+            for t in targets
+            if t not in active and not too_many
+        )
+        if entries:  # who describes the call says otherwise that it is not followed
+            self.jumps[here] = Jump(entries, instruction.guard is not None)
 
     def name(self, call: Instruction) -> str:
         """The label that a call names."""

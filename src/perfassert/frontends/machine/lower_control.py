@@ -36,12 +36,19 @@ def _branch(i: LoweringStep) -> None:
 
 def _call(i: LoweringStep) -> None:
     operand = i.all_operands[-1]
-    if operand.kind not in ("target", "number"):
+    if operand.kind in ("target", "number"):
+        i.emit(Kind.BRANCH, (), (), (i.place_of(operand),))
+    elif i.modifiers[0] == "REL":  # others go to addresses that the driver fills in
+        _branch_into_function(i, returns=0)
+    else:
         raise Untranslated(i.instruction.text)
-    i.emit(Kind.BRANCH, (), (), (i.place_of(operand),))
 
 
 def _return(i: LoweringStep) -> None:
+    _branch_into_function(i, returns=1)
+
+
+def _branch_into_function(i: LoweringStep, returns: int) -> None:
     """The address in the register counts from the start of the function that is named."""
     text = i.all_operands[-1].text
     match = _INDIRECT.match(_register_text(text))
@@ -49,7 +56,7 @@ def _return(i: LoweringStep) -> None:
         raise Untranslated(i.instruction.text)
     function = re.search(r"`\((.*)\)", text)
     base = i.code_address(function[1]) if function else 0
-    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.number_of(match[1]),), (base, 1))
+    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.number_of(match[1]),), (base, returns))
 
 
 def _code_address(i: LoweringStep) -> None:
