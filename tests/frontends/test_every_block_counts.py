@@ -271,3 +271,30 @@ def test_a_sample_is_as_large_as_its_error_asks_for(tmp_path, exponent):
     assert sample.blocks > 100
     off = prediction.resources.instructions / instructions(run) - 1
     assert abs(off) <= max(sample.work_error, 0.05)
+
+
+STRIDES = """
+extern "C" __global__ void spread(const int* stride, const float* x, float* y)
+{
+    int s = stride[blockIdx.x];
+    float t = 0;
+    for (int k = 0; k < 16; k++) t += x[threadIdx.x * s + k * 8192 + blockIdx.x * 131072];
+    y[blockIdx.x * blockDim.x + threadIdx.x] = t;
+}
+"""
+
+
+def test_a_sample_is_as_large_as_the_error_of_its_traffic_asks_for(tmp_path):
+    """Blocks execute the same instructions, and touch 16 to 128 sectors with each load."""
+    (tmp_path / "strides.cu").write_text(STRIDES)
+    blocks, threads = 8192, 128
+    stride = np.minimum(np.random.default_rng(0).zipf(1.5, blocks), 32).astype(np.int32)
+    buffers = [pa.Buffer(data=stride), pa.Buffer((blocks << 17,)), pa.Buffer((blocks * threads,))]
+    launch = pa.Launch(blocks, threads, buffers)
+    kernel = pa.from_cuda(tmp_path / "strides.cu", "spread")
+    prediction = pa.predict(kernel, launch, A100)
+    sample = DEFAULT.bound_launch(DEFAULT.ask(kernel, launch, A100)).kernel.executed
+    assert sample.work_error == 0 < sample.traffic_error <= 0.1
+    sectors = sum(len(np.unique(np.arange(threads) * s // 8)) for s in stride) * 16
+    loads = float(prediction.volumes.l2_load.fields["x"].total)
+    assert loads == pytest.approx(32 * sectors, rel=sample.traffic_error)

@@ -297,13 +297,15 @@ class SampleWork:
     ``counts``: by byte address, how often the warps of a block execute the instruction, those that
     execute most first; means over the blocks. ``blocks``, ``longest``: of each executed block, in
     the order of the grid, all that its warps execute and what the longest of them does, over the
-    means of both. ``issued``: by byte address. ``sides``: of conditional jumps, by their addresses,
+    means of both; ``traffic``: the bytes of global memory that its instructions touch, over their
+    mean. ``issued``: by byte address. ``sides``: of conditional jumps, by their addresses,
     that some warp took; with True it jumped.
     """
 
     counts: Mapping[int, tuple[float, ...]]
     blocks: tuple[float, ...]
     longest: tuple[float, ...]
+    traffic: tuple[float, ...] = ()
     issued: Mapping[int, IssueCounts] = field(default_factory=dict)
     sides: frozenset[tuple[int, bool]] = frozenset()
 
@@ -323,7 +325,7 @@ def error_of_mean(values: Sequence[float], total: int) -> float:
     >>> error_of_mean([1.0, 3.0, 1.0, 3.0], 4), round(error_of_mean([1.0, 3.0, 1.0, 3.0], 100), 2)
     (0.0, 0.55)
     """
-    count, mean = len(values), fmean(values)
+    count, mean = len(values), fmean(values or (0.0,))
     if count < 2 or not mean:
         return 0.0
     left = max(0.0, 1 - count / total)
@@ -363,6 +365,11 @@ class Executed:
     def work_error(self) -> float:
         """By how much what a block does on average may be off, as :func:`error_of_mean`."""
         return 0.0 if self.work is None else error_of_mean(self.work.blocks, self.of)
+
+    @property
+    def traffic_error(self) -> float:
+        """The same of the global memory that a block touches."""
+        return 0.0 if self.work is None else error_of_mean(self.work.traffic, self.of)
 
     @property
     def sample(self) -> str:

@@ -15,7 +15,6 @@ from perfassert.engines.execution.work import work
 from perfassert.kernel.executed import (
     Executed,
     LoopTrips,
-    Rows,
     Sampled,
     Spread,
     Touched,
@@ -78,7 +77,7 @@ def summarize_execution(
         _outside(execution),
         went,
         None if alone else sampled,
-        None if sampled is None else work(execution, where, _rows(went)),
+        None if sampled is None else work(execution, where, _of_global(went)),
         on_chip=sampled if alone else None,
         cut=bool(len(execution.cut)),
     )
@@ -105,13 +104,9 @@ def _outside(execution: Execution) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _rows(accesses: Mapping[tuple[int, str], Touched]) -> dict[int, Rows]:
+def _of_global(accesses: Mapping[tuple[int, str], Touched]) -> dict[int, Touched]:
     """By address, of global memory."""
-    return {
-        address: access.rows
-        for (address, space), access in accesses.items()
-        if space == "global" and access.rows is not None
-    }
+    return {address: access for (address, space), access in accesses.items() if space == "global"}
 
 
 def _places(code: MachineCode) -> dict[int, int]:

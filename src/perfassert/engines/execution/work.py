@@ -10,13 +10,22 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.touched import distinct_sectors
-from perfassert.kernel.executed import Extremes, IssueCounts, Rows, SampleWork
+from perfassert.kernel.executed import (
+    ADDRESS_BITS,
+    Extremes,
+    IssueCounts,
+    Rows,
+    SampleWork,
+    Touched,
+)
 
 
-def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows]) -> SampleWork:
+def work(
+    execution: Execution, unique: Mapping[int, int], touched: Mapping[int, Touched]
+) -> SampleWork:
     """Means over the blocks, whose warps are put in order of what they executed, most first.
 
-    ``unique``: addresses that are one instruction's, and which; ``rows``: on global memory.
+    ``unique``: addresses that are one instruction's, and which; ``touched``: of global memory.
     """
     blocks, warps = len(execution.blocks), execution.warps_per_block
     by_block = execution.executed.reshape(blocks, warps, -1)
@@ -25,10 +34,17 @@ def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Row
     flat = (order + np.arange(blocks)[:, None] * warps).T
     means = np.stack([execution.executed[rank].mean(axis=0) for rank in flat])
     sums, longest = totals.sum(axis=1), totals.max(axis=1)
+    rows = {address: access.rows for address, access in touched.items()}
+    traffic = np.zeros(blocks)
+    for access in touched.values():
+        if access.spread is not None:
+            block = access.spread.keys >> ADDRESS_BITS
+            traffic += np.bincount(block, minlength=blocks)[:blocks] * access.spread.grain
     return SampleWork(
         {address: tuple(means[:, place].tolist()) for address, place in unique.items()},
         tuple((sums / max(float(sums.mean()), 1.0)).tolist()),
         tuple((longest / max(float(longest.mean()), 1.0)).tolist()),
+        tuple((traffic / max(float(traffic.mean()), 1.0)).tolist()),
         {
             address: _issue_counts(execution, place, rows.get(address))
             for address, place in unique.items()

@@ -121,7 +121,8 @@ def sample_blocks(
     reads: Reads | None = None,
 ) -> Executed:
     """Execute some of ``blocks``, spread over them, and as much of a wave as can be afforded: more
-    until the standard error of their work is below a twentieth, as far as the budget goes.
+    until the standard error of their work and of their traffic is below a twentieth, as far as the
+    budget goes.
 
     Where not even those can be, fewer blocks are executed to their ends, or a single one, in part
     if need be: ``standing``, the one that is simulated. It represents all where two others execute
@@ -201,7 +202,7 @@ def _sample_more(
     """The ``result`` of so many blocks, or that of more where it is unsure and they are affordable;
     ``each``: instructions of a block."""
     most = min(_MORE * _INSTRUCTIONS / each, NUMBERED)
-    while result.work_error > _SURE and 2 * count <= most:
+    while max(result.work_error, result.traffic_error) > _SURE and 2 * count <= most:
         count *= 2
         further = sample(count, _LIMITS_OF_MORE)
         if further.cut:
