@@ -108,7 +108,8 @@ def test_nothing_was_measured_on_graphs(blocks):
     slow = {"mem": pa.Latency(issue=23, completion=521, pipeline="global")}
     p = pa.predict(pa.Kernel.from_graph("g", g.build(), slow), pa.Launch(blocks, 256), A100)
     assert p.limiter == ("dram" if blocks > 8 else "parallelism")
-    assert (p.confidence, p.errors["time"]) == ("extrapolated", None)
+    assert p.confidence == "extrapolated"
+    assert not p.error_band("time").measured
     assert kind_of(p, pa.device(A100)).way == "graph"
 
 
@@ -123,7 +124,8 @@ def test_the_band_is_that_of_the_kind():
     assert here.error_bands["time"].suite == "stream_occupancy_a100, stream_occupancy_five"
     assert 0 < here.errors["time"] < 0.2
     assert there.confidence in ("measured", "extrapolated")
-    assert (there.errors["time"] is None) == (there.confidence == "extrapolated")
+    assert there.error_band("time").measured == (there.confidence == "measured")
+    assert there.errors["time"] >= here.errors["time"]
     assert here.errors["registers"] == 0
     again = pa.Prediction.from_dict(here.to_dict())
     assert (again.confidence, again.errors) == (here.confidence, here.errors)

@@ -9,9 +9,10 @@ _SLIGHT = 0.005
 
 @dataclass(frozen=True, slots=True)
 class ErrorBand:
-    """Relative errors. ``error``: the 90th percentile on ``suite``, 0 for a fact, None where that
-    kind of kernel was never measured; ``band``: what verdicts and ties count with; ``outside``: in
-    what the kernel lies beyond those of its kind that were measured; ``above``, ``below``: how much
+    """Relative errors. ``error``: the 90th percentile on ``suite``, 0 for a fact; without a suite,
+    where that kind of kernel was never measured, what kinds most like it showed where they were
+    left out, None without any; ``band``: what verdicts and ties count with; ``outside``: in what
+    the kernel lies beyond those of its kind that were measured; ``above``, ``below``: how much
     further the truth may lie above or below, as the device is known to run at other clocks, too."""
 
     error: float | None
@@ -26,8 +27,14 @@ class ErrorBand:
         """Whether it is a fact of the binary or the launch."""
         return self.error == 0 and not self.suite
 
+    @property
+    def measured(self) -> bool:
+        """Whether its kind of kernel was measured."""
+        return bool(self.suite)
+
     def describe(self) -> str:
-        """``"exact"``, ``"model ±4 %"``, or ``"error unknown"``; and what the clock adds."""
+        """``"exact"``, ``"model ±4 %"``, ``"model ±30 %, extrapolated"``, or ``"error unknown"``; and
+        what the clock adds."""
         if self.exact:
             return "exact"
         if self.error is None:
@@ -35,6 +42,7 @@ class ErrorBand:
         else:
             share = 100 * self.error
             known = f"model ±{share:.0f} %" if share >= 1 else f"model ±{share:.1g} %"
+            known += "" if self.measured else ", extrapolated"
         return known + self.describe_clock()
 
     def describe_clock(self) -> str:

@@ -43,22 +43,22 @@ def share(value: float) -> str:
 
 
 def errors(prediction: PredictionValues, metrics: Iterable[str]) -> str:
-    """Estimates with their error and where it was measured; those without one; and facts."""
+    """Estimates with their error and where it was measured; those of kinds not measured; facts."""
     bands = {name: prediction.error_band(name) for name in metrics if name in prediction.errors}
-    known = [
-        f"{name} ±{percent(band.error, signed=False)}{band.describe_clock()} ({band.suite})"
+    measured = [
+        f"{name} ±{percent(band.band, signed=False)}{band.describe_clock()} ({band.suite})"
         for name, band in bands.items()
-        if band.error is not None and not band.exact
+        if band.measured
     ]
-    unknown = [
-        f"{name} ({percent(band.band, signed=False)}{band.describe_clock()})"
+    others = [
+        f"{name} ±{percent(band.band, signed=False)}{band.describe_clock()}"
         for name, band in bands.items()
-        if band.error is None
+        if not (band.measured or band.exact)
     ]
     facts = [name for name, band in bands.items() if band.exact]
     lines = (
-        ("model error: ", known),
-        ("error unknown (that of similar kernels counts): ", unknown),
+        ("model error: ", measured),
+        ("model error, extrapolated from similar kernels: ", others),
         ("exact: ", facts),
     )
     return "\n".join(f"{title}{', '.join(names)}" for title, names in lines if names)

@@ -63,7 +63,7 @@ def judge_confidence(
 
 def confidence_by_band(band: ErrorBand) -> str:
     """Of a prediction that is no guess, by what is known of its time's error."""
-    return "measured" if band.error is not None else "extrapolated"
+    return "measured" if band.measured else "extrapolated"
 
 
 def may_be_bounded(reasons: Sequence[Assumption]) -> bool:

@@ -63,6 +63,8 @@ TRAITS = {
 """What measured kernels have up to some number of, and how it is called."""
 _BEYOND = 1.5
 """So many times the most that was measured is another regime."""
+_NEVER_KNOWN_BETTER = 0.01
+"""Of a kind that was not measured, though others like it are exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, Er
             continue
         guess = error_band(name, GUESSED)
         widest = max(band.band, guess.band, apart)
-        known = guess if guess.error is not None else band
+        known = guess if guess.measured else band
         wider[name] = band if band.exact else replace(known, band=widest)
     return wider
 
@@ -179,17 +181,23 @@ def error_band(
         seen = ", to which it was fitted" if own.fitted else ""
         return ErrorBand(own.error, own.error, own.suite + seen)
     alike = _error_of_like(LIKE.get(metric, metric), kind)
-    return ErrorBand(None, max(alike, own.error if own else 0.0), "", outside)
+    if alike is None:
+        return ErrorBand(None, _widest(), "", outside)
+    error = max(alike, own.error if own else 0.0, _NEVER_KNOWN_BETTER)
+    return ErrorBand(error, error, "", outside)
 
 
 @lru_cache(maxsize=4096)
-def _error_of_like(metric: str, kind: PredictionKind) -> float:
+def _error_of_like(metric: str, kind: PredictionKind) -> float | None:
     """The error of what is most like a kind that does not count itself, or else the widest."""
     rows = _table().get(metric, {})
-    alike = nearest_error(kind, {k: row.error for k, row in rows.items() if k != kind})
-    if alike is not None:
-        return alike
-    every = (row for others in _table().values() for row in others.values())
+    return nearest_error(kind, {k: row.error for k, row in rows.items() if k != kind})
+
+
+@lru_cache(maxsize=1)
+def _widest() -> float:
+    """The error of the metric, and the kind, that is known worst."""
+    every = (row for rows in _table().values() for row in rows.values())
     return max((row.error for row in every if row.kind != GUESSED), default=1.0)
 
 

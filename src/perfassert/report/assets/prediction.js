@@ -33,7 +33,7 @@ function bounds(row) {
 function errorText({ error_band: e }) {
   if (!e) return "";
   const clock = Math.max(e.above || 0, e.below || 0) >= 0.005 ? `, clock −${percent(e.below)} / +${percent(e.above)}` : "";
-  return (e.error === undefined ? `error unknown, of similar kernels up to ±${percent(e.band)}` : `±${percent(e.error)}`) + clock;
+  return `±${percent(e.band)}${clock}`;
 }
 
 function headline(row) {
