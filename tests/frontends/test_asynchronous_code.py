@@ -312,11 +312,12 @@ def test_no_matrix_kernel_is_a_guess(name, defines, arch):
     ("arguments", "said"),
     [
         ({"shape": (8, 0), "box": (1, 1)}, "shape must be at least 1, not 0"),
-        ({"shape": (8, 8), "box": (1,)}, "box must be 2 integers above 0"),
+        ({"shape": (8, 8), "box": (1,)}, "box must be 2 integers from 1 on"),
         ({"shape": (8, 8), "box": (1, 1), "dtype": "half"}, "dtype must be a type of 1 to 8"),
         ({"shape": (8, 8), "box": (1, 1), "swizzle": 7}, "swizzle must be 0, 32, 64 or 128"),
         ({"shape": (8, 8), "box": (1, 1), "strides": (1, 2)}, "strides must be 1 integer"),
     ],
+        ({"shape": (8, 8), "box": (1, 1), "strides": (-8,)}, "strides must be at least 0"),
 )
 def test_a_map_that_cannot_be_is_refused(arguments, said):
     with pytest.raises(pa.LaunchError, match=said):

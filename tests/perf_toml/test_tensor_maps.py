@@ -54,7 +54,7 @@ def test_a_structure_may_have_a_member_of_that_name(read):
 
 WRONG = {
     "{ box = [8, 16] }": ".shape: missing; a tensor map says the shape of its tensor",
-    "{ shape = [64, 32], box = [8] }": ": TensorMap: box must be 2 integers above 0",
+    "{ shape = [64, 32], box = [8] }": ": TensorMap: box must be 2 integers from 1 on",
     "{ shape = [64, 32], box = [8, 0] }": ": TensorMap: box must be at least 1, not 0",
     "{ shape = 64, box = 8, swizzle = 48 }": ": TensorMap: swizzle must be 0, 32, 64 or 128",
     '{ shape = 64, box = 8, dtype = "half" }': ": TensorMap: dtype must be a type of 1 to 8 bytes",

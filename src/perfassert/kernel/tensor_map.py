@@ -31,7 +31,8 @@ class TensorMap:
         box: extents of what one bulk copy takes, in elements; less than 1 MiB in all.
         dtype: type of an element, as numpy calls it, of 1 to 8 bytes; 8-bit floats are ``"uint8"``.
             Default: ``"float16"``.
-        strides: bytes between elements of each axis but the last. Default: without gaps.
+        strides: bytes between elements of each axis but the last; 0 repeats the same ones. Default:
+            without gaps.
         element_strides: in elements, by axis. Default: 1 each.
         swizzle: bytes of the swizzle pattern: 0 (none, the default), 32, 64 or 128.
 
@@ -86,7 +87,7 @@ class TensorMap:
         )
         dense = [prod(extents[i + 1 :]) * self.item_bytes for i in range(len(extents) - 1)]
         given = dense if strides is None else strides
-        lengths = _numbers("strides", given, len(extents) - 1) if len(extents) > 1 else ()
+        lengths = _numbers("strides", given, len(extents) - 1, 0) if len(extents) > 1 else ()
         object.__setattr__(self, "strides", lengths)
         swizzle = to_integer(swizzle, "TensorMap: swizzle", LaunchError)
         if swizzle not in SWIZZLES:
@@ -106,11 +107,13 @@ class TensorMap:
         return (*self.strides, self.item_bytes)
 
 
-def _numbers(what: str, values: int | Sequence[int], count: int = 0) -> tuple[int, ...]:
-    numbers = to_integers(values, f"TensorMap: {what}", LaunchError, minimum=1)
+def _numbers(
+    what: str, values: int | Sequence[int], count: int = 0, least: int = 1
+) -> tuple[int, ...]:
+    numbers = to_integers(values, f"TensorMap: {what}", LaunchError, minimum=least)
     if not 1 <= len(numbers) <= 5 or (count and len(numbers) != count):
         wanted = count or "one to five"
         raise LaunchError(
-            f"TensorMap: {what} must be {wanted} integers above 0: {in_short(values)}"
+            f"TensorMap: {what} must be {wanted} integers from {least} on: {in_short(values)}"
         )
     return numbers

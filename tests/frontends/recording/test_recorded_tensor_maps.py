@@ -97,6 +97,10 @@ def test_other_bytes_are_no_map():
         7, 2, 3,
     )  # fmt: skip
     assert tensor_map(made) == pa.TensorMap((64, 32), (8, 32), "float32", swizzle=128)
+    repeated = bytearray(made)
+    repeated[56:64] = bytes(8)  # the stride of an axis along which nothing moves
+    same = pa.TensorMap((64, 32), (8, 32), "float32", strides=(0,), swizzle=128)
+    assert tensor_map(bytes(repeated)) == same
     assert tensor_map(b"\0" * 128) is None
     assert tensor_map(made[:64]) is None
     for place, value in ((-25, 99), (-24, 0), (-24, 6), (-23, 9), (88, 0)):
