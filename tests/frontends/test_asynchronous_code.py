@@ -316,8 +316,8 @@ def test_no_matrix_kernel_is_a_guess(name, defines, arch):
         ({"shape": (8, 8), "box": (1, 1), "dtype": "half"}, "dtype must be a type of 1 to 8"),
         ({"shape": (8, 8), "box": (1, 1), "swizzle": 7}, "swizzle must be 0, 32, 64 or 128"),
         ({"shape": (8, 8), "box": (1, 1), "strides": (1, 2)}, "strides must be 1 integer"),
-    ],
         ({"shape": (8, 8), "box": (1, 1), "strides": (-8,)}, "strides must be at least 0"),
+    ],
 )
 def test_a_map_that_cannot_be_is_refused(arguments, said):
     with pytest.raises(pa.LaunchError, match=said):
@@ -335,6 +335,14 @@ def test_a_barrier_of_changing_groups_keeps_nobody_waiting():
     """Two pairs of warps use one number by turns: which of them meet, the model does not tell."""
     kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "pairs")
     p = pa.predict(kernel, pa.Launch(8, 128, {"n": 4}), H100)
+    said = [a.text for a in p.assumptions if "barrier 1" in a.text]
+    assert said == ["barrier 1 is taken to keep no warp waiting: 4 warps arrive, 2 at a time"]
+
+
+def test_who_keeps_nobody_waiting_is_no_barrier_of_the_block():
+    """The producer, whom the consumers wait for, does not come to where they meet."""
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "pairs_of_consumers")
+    p = pa.predict(kernel, pa.Launch(8, 160, {"n": 4}), H100)
     said = [a.text for a in p.assumptions if "barrier 1" in a.text]
     assert said == ["barrier 1 is taken to keep no warp waiting: 4 warps arrive, 2 at a time"]
 

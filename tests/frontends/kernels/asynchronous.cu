@@ -130,6 +130,34 @@ extern "C" __global__ void pairs(float* to, int n)
     to[blockIdx.x * blockDim.x + threadIdx.x] = value;
 }
 
+// Pairs of consumers meet at one barrier by turns, where their producer never comes.
+extern "C" __global__ void pairs_of_consumers(float* to, int n)
+{
+    __shared__ unsigned long long barriers[2];
+    const unsigned full = shared_address(barriers), empty = shared_address(barriers + 1);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 128;" ::"r"(empty));
+    }
+    __syncthreads();
+    float value = threadIdx.x;
+    if (threadIdx.x < 128) {
+        for (int i = 0; i < n; ++i) {
+            wait(full, i & 1);
+            if (threadIdx.x < 64) asm volatile("bar.sync 1, 64;");
+            value *= value;
+            if (threadIdx.x >= 64) asm volatile("bar.sync 1, 64;");
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty));
+        }
+    } else if (threadIdx.x == 128) {
+        for (int i = 0; i < n; ++i) {
+            wait(empty, i & 1 ^ 1);
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(full));
+        }
+    }
+    to[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+
 // Each thread's own copies arrive when they are complete.
 extern "C" __global__ void copies_that_arrive(const float* from, float* to, int n)
 {

@@ -182,9 +182,9 @@ class Numbering:
             setters = {(id(s.item), s.carried, s.distance): s for s in waited}.values()
             edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
         signal = item.signal if item.active else None
-        fence = instruction.fence if signal is None else signal.waits
+        common = instruction.fence and item.use is None
+        fence = common or (signal is not None and signal.waits)
         copies = signal is not None and (signal.copies or _is_late(instruction))
-        common = instruction.fence and signal is None
         holds = item.active and Role.HOLDS_WARP in instruction.roles
         return Node(
             item.number,
