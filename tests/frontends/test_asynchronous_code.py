@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from described import KERNELS, missing
 
@@ -345,6 +346,14 @@ def test_who_keeps_nobody_waiting_is_no_barrier_of_the_block():
     p = pa.predict(kernel, pa.Launch(8, 160, {"n": 4}), H100)
     said = [a.text for a in p.assumptions if "barrier 1" in a.text]
     assert said == ["barrier 1 is taken to keep no warp waiting: 4 warps arrive, 2 at a time"]
+
+
+def test_executed_blocks_are_granted_what_they_ask_for():
+    """Copies that are waited for, registers: who asks in a loop asks once, so blocks end."""
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "counted_rows")
+    ends = np.full(8, 5, np.int32)
+    p = pa.predict(kernel, pa.Launch(8, 256, {"ends": ends}), H100)
+    assert not [a.text for a in p.assumptions if a.stands_for == "trip count"]
 
 
 def test_a_map_needs_a_parameter_that_holds_it():

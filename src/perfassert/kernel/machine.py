@@ -87,7 +87,7 @@ class Kind(Enum):
     BARRIER = "until all threads of the block, or b of them, wait at barrier a (Arriving)"
     BARRIER_REDUCE = "as BARRIER; combines predicate c over the block (Combining)"
     YIELD = "other lanes of the warp may run"
-    UNKNOWN = "targets, and the memory that it names as a whole, are not known (expected words)"
+    UNKNOWN = "targets, and the memory that it names as a whole, are not known"
     LOST = "lanes cannot be followed any further"
 
 

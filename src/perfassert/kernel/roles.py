@@ -60,7 +60,8 @@ class Role(Enum):
     JUMPS = "jumps"
     """Decides where its warp goes on, or which of its threads."""
     IS_GRANTED = "is_granted"
-    """Asks or waits for something; its predicate says that it was granted."""
+    """Asks or waits for something; its predicate says that it was granted. Who asks in a loop asks
+    once."""
     WRITES_GLOBAL = "writes_global"
     WRITES_SHARED = "writes_shared"
     IN_LIBRARY = "in_library"

@@ -158,6 +158,34 @@ extern "C" __global__ void pairs_of_consumers(float* to, int n)
     to[blockIdx.x * blockDim.x + threadIdx.x] = value;
 }
 
+// As many rows as data say, each awaited by warps that were granted registers.
+extern "C" __global__ void __launch_bounds__(256, 1) counted_rows(const float* from, const int* ends, float* to)
+{
+    __shared__ __align__(128) float row[256];
+    __shared__ unsigned long long barrier;
+    const unsigned full = shared_address(&barrier);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
+    __syncthreads();
+    float sum = 0;
+    if (threadIdx.x >= 128) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+    for (int i = 0; i < ends[blockIdx.x]; ++i) {
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(full));
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
+                         ::"r"(shared_address(row)), "l"(from + (blockIdx.x * 8 + i) * 256), "r"(full) : "memory");
+        }
+        wait(full, i & 1);
+        sum += row[threadIdx.x];
+        asm volatile("bar.sync 1, 128;");
+    }
+    to[blockIdx.x * 128 + threadIdx.x] = sum;
+}
+
 // Each thread's own copies arrive when they are complete.
 extern "C" __global__ void copies_that_arrive(const float* from, float* to, int n)
 {

@@ -411,11 +411,6 @@ def _lone(variable: Expression) -> int:
     return variable.terms[0][0][0]
 
 
-def _constant_results(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """A wait that is over, registers that were granted: who asks in a loop asks once."""
-    return tuple(w.s.number(n) for n in o.detail)
-
-
 TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.MOVE: _move, Kind.ADD: _add, Kind.MULTIPLY: _multiply,
     Kind.MULTIPLY_WIDE: _multiply_wide, Kind.LOGIC: _logic, Kind.SHIFT: _shift,
@@ -427,6 +422,6 @@ TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.COMPARE_WIDE: _compare_wide, Kind.MINIMUM: _minimum, Kind.FIRST: _first,
     Kind.VOTE: _vote, Kind.SHUFFLE: _shuffle,
     Kind.FROM_INTEGER: _from_integer, Kind.FLOAT_FUNCTION: _float_function,
-    Kind.TO_INTEGER: _to_integer, Kind.UNKNOWN: _constant_results,
+    Kind.TO_INTEGER: _to_integer,
 }  # fmt: skip
 """Kinds that have none give values that depend on data, or none at all."""

@@ -143,9 +143,10 @@ def _unknown_operations(instruction: Instruction, step: LoweringStep, arch: str)
     targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     roles = opcode_roles(instruction.opcode, arch)
     if Role.IS_GRANTED in roles:
-        expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
+        true = (step.literal(1),)
+        granted = [Micro(Kind.MOVE, (p,), true) for p in step.predicates]
         rest = tuple(t for t in targets if t not in step.predicates)
-        return [*expected, Micro(Kind.UNKNOWN, rest)] if rest else expected
+        return [*granted, Micro(Kind.UNKNOWN, rest)] if rest else granted
     if Role.JUMPS in roles:
         return [Micro(Kind.LOST)]
     if Role.WRITES_GLOBAL in roles:
