@@ -107,6 +107,8 @@ def test_one_that_cannot_be_predicted_is_shown_beside_the_others(path, capsys):
     ("options", "message"),
     [
         (["--grid", "4"], "--grid: --launches already says it"),
+        (["--trip-count", "k.cu:3=7"], "--trip-count: is about a source"),
+        (["--define", "N=4"], "--define: is about a source"),
         (["--kernel", "axpi"], "did you mean 'saxpy'"),
     ],
 )

@@ -15,6 +15,7 @@ from perfassert.cli.sources import (
     kernel_of,
     launch_of,
     missing_launch_option,
+    source_options,
 )
 from perfassert.errors import LaunchError
 from perfassert.kernel.description import Kernel
@@ -79,6 +80,11 @@ def _recorded_launches(options: argparse.Namespace) -> Iterator[RequestedLaunch]
     given: dict[str, Any] = {n: getattr(options, n) for n in ("grid", "domain", "block", "arg")}
     if conflicting := [f"--{name}" for name, value in given.items() if value]:
         raise LaunchError(f"{conflicting[0]}: --launches already says it")
+    if options.source is None and (said := source_options(options)):
+        raise LaunchError(
+            f"--{said[0]}: is about a source, and {options.launches} says how its kernels are "
+            "read; give the source as well"
+        )
     for entry in choose_launches(launches(options.launches), options.kernel):
         name = options.device or entry.device
         if not name:

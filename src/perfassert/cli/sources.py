@@ -103,6 +103,11 @@ _OPTIONS = {
 """What is said to a front end → the option that says it."""
 
 
+def source_options(options: argparse.Namespace) -> list[str]:
+    """Names of the given options that say how a source is read."""
+    return [_OPTIONS[key] for key in _kernel_settings(options)]
+
+
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
     """What the options of :func:`add_compilation` say to a compiler."""
     settings = {
