@@ -34,6 +34,7 @@ def accesses(loads, stores=(), shape=(1 << 20,), **more):
 KERNELS = Path(__file__).parents[2] / "validation" / "kernels"
 NEED_COMPILED_CODE = {
     "shared_atomic_cycles", "shared_merged_passes", "l2_update_cycles", "l2_atomic_lane_cycles",
+    "l2_slices", "l2_slice_bytes",
 }  # fmt: skip
 
 
@@ -49,6 +50,7 @@ def of_compiled_code():
     return (
         (atomics, pa.Launch(108, 1024, args={"addresses": 1})),
         (doubles, pa.Launch(108, 1024, args={"addresses": 1, "n": 108 << 10})),
+        (doubles, pa.Launch(108, 1024, args={"addresses": 256, "n": 108 << 10})),
         (doubles, pa.Launch(108, 1024, args={"addresses": 108 << 10, "n": 108 << 10})),
         (product, pa.Launch((8, 8), 256, args={**matrices, "n": 1024})),
     )
@@ -103,9 +105,11 @@ def predicted(case, device):
 
 @pytest.fixture(scope="module")
 def devices():
-    """As shipped, and with an instruction cache that code does not fit into."""
+    """As shipped, and with an instruction cache that code does not fit into and a rate of atomics
+    that some slices of the L2 share."""
     a100 = pa.device("a100")
-    both = (a100, a100.replace(instruction_cache_bytes=1024))
+    atomics = {"l2_atomic_lane_cycles": 0.03, "l2_slices": 40, "l2_slice_bytes": 512}
+    both = (a100, a100.replace(instruction_cache_bytes=1024, **atomics))
     return {device: [predicted(case, device) for case in cases()] for device in both}
 
 

@@ -76,6 +76,23 @@ def test_different_addresses_have_a_rate_of_the_whole_l2(added, name, share):
     assert float(bound) == pytest.approx(cycles / gpu.clock_hz, rel=1e-6)
 
 
+@pytest.mark.parametrize("count", [1, 32, 64, 256, 4096, 1 << 16])
+def test_a_small_target_keeps_few_slices_busy(tmp_path, count):
+    """Doubles on one slice of 512 bytes take 40 times as long as on 40 of them; on one address
+    they take turns."""
+    (file := tmp_path / "sums.cu").write_text(
+        'extern "C" __global__ void add(double* sums, int count) {\n'
+        "    atomicAdd(sums + (blockIdx.x * blockDim.x + threadIdx.x) % count, 1.5);\n}\n"
+    )
+    gpu = pa.device(GPU)
+    found = pa.predict(pa.from_cuda(file, "add"), pa.Launch(N // 256, 256, {"count": count}), gpu)
+    slices = min(gpu.l2_slices, max(1, 8 * count / gpu.l2_slice_bytes))
+    served = N * gpu.l2_atomic_lane_cycles * gpu.l2_slices / slices
+    cycles = N * gpu.l2_update_cycles if count == 1 else served
+    assert float(found.bounds["atomics"]) == pytest.approx(cycles / gpu.clock_hz, rel=1e-6)
+    assert found.confidence != "guessed"
+
+
 @pytest.mark.parametrize("apart", [1, 2, 8])
 def test_single_lanes_that_add_to_numbers_of_one_sector_wait_for_each_other(tmp_path, apart):
     """A sum for each of 16 rows: half of the turns are in one sector if the sums lie side by side,

@@ -74,6 +74,8 @@ def _check_order(values: Mapping[str, float], fail: Fail) -> None:
     for key in ("dram_channels", "dram_page_bytes", "dram_queue_depth", "dram_request_bytes"):
         if values["dram_activate"] and not values[key]:
             fail(key, "is needed, as the file has dram_activate")
+    if values["l2_slices"] and not values["l2_slice_bytes"]:
+        fail("l2_slice_bytes", "is needed, as the file has l2_slices")
     for small, large in ordered:
         if values[small] > values[large]:
             fail(small, f"{values[small]:g} is larger than {large} = {values[large]:g}")

@@ -104,6 +104,8 @@ class Device:
             unknown.
         l2_atomic_lane_cycles: of the whole L2 for each atomic operation of a thread, whatever
             the addresses, where neighbouring threads go to neighbouring ones; 0 if unknown.
+        l2_slices, l2_slice_bytes: parts of the L2 that serve atomics beside each other; bytes that
+            lie in the same one. 0: all of them serve any target.
         dram_bandwidth: measured, reads and writes together, in bytes per second.
         dram_alone_factor: what reads or writes alone reach, in units of ``dram_bandwidth``.
         dram_peak_bandwidth: nominal, which no launch exceeds, in bytes per second; 0 if unknown.
@@ -197,6 +199,8 @@ class Device:
     l2_atomic_cycles: float
     l2_update_cycles: float
     l2_atomic_lane_cycles: float
+    l2_slices: int
+    l2_slice_bytes: int
     dram_bandwidth: float
     dram_alone_factor: float
     dram_peak_bandwidth: float

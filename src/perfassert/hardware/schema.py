@@ -82,6 +82,8 @@ VALUES: dict[str, ValueRule] = {
     "l2_atomic_cycles": _cycles_if_any,
     "l2_update_cycles": _cycles_if_any,
     "l2_atomic_lane_cycles": _cycles_if_any,
+    "l2_slices": _count_if_any,
+    "l2_slice_bytes": _bytes_if_any,
     "dram_bandwidth": ValueRule(_BANDWIDTH),
     "dram_alone_factor": ValueRule(_COUNT, minimum=1, exclusive=False),
     "dram_peak_bandwidth": ValueRule(_BANDWIDTH, exclusive=False, off=0.0),

@@ -33,7 +33,7 @@ class ErrorBand:
         return bool(self.suite)
 
     def describe(self) -> str:
-        """``"exact"``, ``"model ±4 %"``, ``"model ±30 %, extrapolated"``, or ``"error unknown"``; and
+        """``"exact"``, ``"model ±4 %"``, ``"model ±30 %, extrapolated"``, ``"error unknown"``; and
         what the clock adds."""
         if self.exact:
             return "exact"

@@ -213,8 +213,11 @@ class PredictionValues:
 
     @property
     def errors(self) -> Mapping[str, float | None]:
-        """Relative error of each metric, which nine of ten predictions stay below: 0 for a fact; of
-        an extrapolated prediction that of the kinds most like it; None where nothing is known."""
+        """Relative error of each metric, which nine of ten predictions stay below.
+
+        0 for a fact; of an extrapolated prediction that of the kinds most like it; None where
+        nothing is known.
+        """
         return MappingProxyType({name: band.error for name, band in self.error_bands.items()})
 
     @property

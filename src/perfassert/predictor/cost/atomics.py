@@ -3,9 +3,10 @@
 In one sector they take turns. Measurements distinguish 32-bit integer additions from
 floating-point additions, increments and decrements, none with a result. On different addresses the
 whole L2 serves so many lanes in a cycle, measured where neighbouring threads go to neighbouring
-addresses. Other atomics (64-bit integers, pairs of halves, results, exchanges, compare-and-swap,
-other operations, lanes in sectors of their own) are assumed to take as long as a floating-point
-addition where they contend, and as long as their traffic where they do not.
+addresses; a small target lies in few of its slices, which share that rate equally. Other atomics
+(64-bit integers, pairs of halves, results, exchanges, compare-and-swap, other operations, lanes in
+sectors of their own) are assumed to take as long as a floating-point addition where they contend,
+and as long as their traffic where they do not.
 """
 
 from __future__ import annotations
@@ -33,23 +34,41 @@ def atomic_cycles(model: Model) -> float:
 
 
 def _lane_cycles(model: Model) -> float:
-    """Of all lanes whose rate was measured, unless they go to fewer lines than those did."""
+    """Of all lanes whose rate was measured; integers that go to fewer lines than the measured ones
+    did, and floating-point numbers where the slices of the L2 are not known, leave it open."""
     kernel, device = model.bound_launch.kernel, model.device
     if not device.l2_atomic_lane_cycles or not isinstance(kernel, BoundKernel):
         return 0.0
     estimate = model.bound_launch.estimate
-    lanes = moved = 0.0
+    moved, integers, others = 0.0, 0.0, 0.0
     for node in kernel.graph.nodes:
         for index in node.touches:
             access, cost = kernel.bound[index], estimate.accesses.get(index)
             if _is_atomic(access) and cost and _has_lane_rate(access, cost, device):
-                each = kernel.graph.executions(node, model.warps) * cost.lanes
-                lanes, moved = lanes + each, moved + each * access.bytes
+                lanes = kernel.graph.executions(node, model.warps) * cost.lanes
+                moved += lanes * access.bytes
+                if access.turn is AtomicTurn.ADDITION:
+                    integers += lanes
+                else:
+                    others += lanes
     working = model.bound_launch.working
     touched = moved * working / max(1.0, estimate.contention.operations)
-    if touched < _LINES * device.l1_line_bytes:
-        return 0.0
-    return device.l2_atomic_lane_cycles * lanes * working
+    few = touched < _LINES * device.l1_line_bytes
+    integers = 0.0 if few else integers
+    if device.l2_slices:
+        others *= device.l2_slices / _busy_slices(touched, device)
+    elif few:
+        others = 0.0
+    return device.l2_atomic_lane_cycles * working * (integers + others)
+
+
+def _busy_slices(touched: float, device: Device) -> float:
+    """So many slices of the L2 as the bytes that atomics touch lie in.
+
+    An RTX 3080 has 40 of 512 bytes: 256 doubles lie in 4, so that the other 36 are idle. Integers
+    are served by the sector: 512 of them, in 4 slices, at the rate of doubles in 40.
+    """
+    return min(float(device.l2_slices), max(1.0, touched / device.l2_slice_bytes))
 
 
 def _has_lane_rate(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
