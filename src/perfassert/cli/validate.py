@@ -231,9 +231,11 @@ def _write(results: Sequence[Validation], day: date | None, options: argparse.Na
         fits = fit_pair_errors(measured_pairs(results))
         texts[options.pair_errors] = pair_errors_text(fits, results[0].model_version)
     if options.bands:
-        from perfassert.lab.validation.bands import bands, bands_text
+        from perfassert.lab.validation.bands import bands, bands_text, left_out_factors
 
-        texts[options.bands] = bands_text(bands(results), results[0].model_version)
+        texts[options.bands] = bands_text(
+            bands(results), results[0].model_version, left_out_factors(results)
+        )
     if options.record:
         texts[options.record] = (
             json.dumps(to_record(results, _common_limit(options)), indent=2) + "\n"

@@ -5,13 +5,15 @@ inference for regression*, 2018): of n errors that nothing was fitted on, the qu
 0.9 · (n + 1) / n holds a further one with a probability of 90 % if it is drawn alike. Rows of one
 suite are alike, those of another are not, so suites of eight and more rows weigh the same, and
 :func:`coverage` asks how often the band of all other suites holds for the rows of one.
+:func:`left_out_factors` says by how much bands have to be wider for that: of kinds that the others
+have measured, and of kinds that they have not, whose bands are those of similar kinds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,7 +40,9 @@ _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value that nine of ten
 # predictions stay below. `way`: the kernel was described by hand, compiled, or what it does is
 # guessed; `rows`: measured points; `most`: the most that they have; `fitted`: values of the model
-# have seen them, because too few others are there.
+# have seen them, because too few others are there. `left_out`: by how much a band has to be wider
+# to hold for nine of ten rows of a suite that was left out, whose kinds the others had measured or
+# not.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
 """
 
@@ -57,6 +61,17 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """By how much a band of other suites has to be wider to hold for nine of ten ``rows`` of one
+    that was left out; ``measured``: whether the others had measured kernels of that kind."""
+
+    metric: str
+    measured: bool
+    factor: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Point:
     """A prediction of one metric, and how wrong it was."""
 
@@ -69,7 +84,11 @@ class _Point:
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
     """The bands of some suites, in a fixed order; guesses are a kind of their own."""
-    return tuple(band for name in WITH_ERROR_BAND for band in _of_metric(name, validations))
+    return tuple(
+        band
+        for name in _metrics_with_bands()
+        for band in _calibrate(name, list(_points(name, validations)))
+    )
 
 
 def coverage(
@@ -77,21 +96,60 @@ def coverage(
 ) -> dict[str, tuple[int, float]]:
     """Suite → rows that nothing was fitted on, and the share of them whose error stays within the
     band that all other suites give; guesses count with the band of guesses."""
-    points = list(_points(metric, validations))
     result = {}
-    for name in dict.fromkeys(point.suite for point in points):
-        others = [point for point in points if point.suite != name]
-        table = {band.kind: band.error for band in _calibrate(metric, others)}
-        unseen = [point for point in points if point.suite == name and not point.fitted]
+    for name, table, unseen in _leave_out_suites(metric, list(_points(metric, validations))):
         inside = [point.error <= (nearest_error(point.kind, table) or 0.0) for point in unseen]
         if inside:
             result[name] = len(inside), sum(inside) / len(inside)
     return result
 
 
-def bands_text(entries: Sequence[Band], model_version: str) -> str:
+def left_out_factors(validations: Sequence[Validation]) -> tuple[LeftOut, ...]:
+    """What leaving out one suite after the other shows of each metric that has bands of its own;
+    guesses do not count, and no band becomes narrower."""
+    return tuple(
+        factor
+        for name in _metrics_with_bands()
+        for factor in _left_out_of_metric(name, list(_points(name, validations)))
+    )
+
+
+def _left_out_of_metric(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
+    ratios: dict[bool, list[_Point]] = {True: [], False: []}
+    for _, table, unseen in _leave_out_suites(metric, points):
+        for point in unseen:
+            band = nearest_error(point.kind, table)
+            if band and point.kind != GUESSED:
+                ratios[point.kind in table].append(replace(point, error=point.error / band))
+    for measured, rows in ratios.items():
+        if len(rows) >= _LEAST:
+            factor = max(1.0, round_significant(_quantile(rows), 3))
+            yield LeftOut(metric, measured, factor, len(rows))
+
+
+def _leave_out_suites(
+    metric: str, points: Sequence[_Point]
+) -> Iterator[tuple[str, Mapping[PredictionKind, float], list[_Point]]]:
+    """Each suite, the bands of all others, and its points that nothing was fitted on."""
+    for name in dict.fromkeys(point.suite for point in points):
+        others = [point for point in points if point.suite != name]
+        table = {band.kind: band.error for band in _calibrate(metric, others)}
+        yield name, table, [p for p in points if p.suite == name and not p.fitted]
+
+
+def bands_text(entries: Sequence[Band], model_version: str, factors: Sequence[LeftOut] = ()) -> str:
     """The table as TOML."""
     parts = [_HEADER.format(version=model_version)]
+    for f in factors:
+        parts.append(
+            f"""
+[[left_out]]
+metric = "{f.metric}"
+measured = {str(f.measured).lower()}
+factor = {f.factor}
+rows = {f.rows}
+"""
+        )
     for b in entries:
         most = ", ".join(f"{name} = {value}" for name, value in b.most.items())
         parts.append(
@@ -111,9 +169,8 @@ fitted = {str(b.fitted).lower()}
     return "".join(parts)
 
 
-def _of_metric(metric: str, validations: Sequence[Validation]) -> Iterator[Band]:
-    if metric not in _FACTS and metric not in LIKE:
-        yield from _calibrate(metric, list(_points(metric, validations)))
+def _metrics_with_bands() -> list[str]:
+    return [name for name in WITH_ERROR_BAND if name not in _FACTS and name not in LIKE]
 
 
 def _points(metric: str, validations: Sequence[Validation]) -> Iterator[_Point]:

@@ -174,17 +174,32 @@ def error_band(
 ) -> ErrorBand:
     """The band of a metric; unknown where that kind, or a kernel with such ``traits``, was never
     measured: then the kinds that are most alike count."""
-    rows = _table().get(LIKE.get(metric, metric), {})
-    own = rows.get(kind)
+    own_metric = LIKE.get(metric, metric)
+    own = _table().get(own_metric, {}).get(kind)
     outside = "" if own is None else own.find_outside(traits)
+    wider = _left_out_factors()
     if own is not None and not outside:
         seen = ", to which it was fitted" if own.fitted else ""
-        return ErrorBand(own.error, own.error, own.suite + seen)
-    alike = _error_of_like(LIKE.get(metric, metric), kind)
+        error = _widen(own.error, wider.get((own_metric, True), 1.0))
+        return ErrorBand(error, error, own.suite + seen)
+    alike = _error_of_like(own_metric, kind)
     if alike is None:
         return ErrorBand(None, _widest(), "", outside)
     error = max(alike, own.error if own else 0.0, _NEVER_KNOWN_BETTER)
+    error = _widen(error, wider.get((own_metric, False), 1.0))
     return ErrorBand(error, error, "", outside)
+
+
+def _widen(error: float, factor: float) -> float:
+    return round_significant(error * factor, 2)
+
+
+@lru_cache(maxsize=1)
+def _left_out_factors() -> Mapping[tuple[str, bool], float]:
+    """Metric, and whether that kind of kernel was measured → by how much a band has to be wider to
+    hold for suites that had no part in it."""
+    entries = read_fit(TABLE).get("left_out", ())
+    return {(entry["metric"], entry["measured"]): float(entry["factor"]) for entry in entries}
 
 
 @lru_cache(maxsize=4096)
