@@ -11,12 +11,13 @@ from perfassert.hardware.occupancy import occupancy
 from perfassert.hardware.schema import VALUES
 
 SHIPPED = [
-    *("C2050", "GTX-1060-6GB", "RTX-2080-Ti", "V100-PCIE-32GB"),
-    *("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-40GB"),
-    *("A40", "RTX-A6000", "RTX-A4000", "RTX-3080", "RTX-3090", "RTX-4090", "L40"),
+    *("C2050", "GTX-1060-6GB", "RTX-2080-Ti", "V100-PCIE-32GB", "TITAN-V"),
+    *("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-40GB", "A100-PCIE-80GB"),
+    *("A40", "RTX-A6000", "RTX-A5000", "RTX-A4000", "RTX-3080", "RTX-3090", "RTX-4090", "L40"),
     *("H100-SXM5-80GB", "H100-PCIE-80GB", "H100-NVL", "H20", "H200", "GH200-480GB"),
-    *("T4", "A10", "RTX-4080", "L4", "L40S"),
-    *("B200", "GB200", "GB200-DIE", "RTX-5090", "RTX-PRO-6000-Blackwell"),
+    *("T4", "A10", "RTX-4080", "RTX-4070", "L4", "L40S"),
+    *("B200", "GB200", "GB200-DIE"),
+    *("RTX-5090", "RTX-5080", "RTX-5070", "RTX-PRO-6000-Blackwell"),
 ]
 FILE = Path(__file__).parents[2] / "devices" / "A100-SXM4-40GB.toml"
 
