@@ -30,7 +30,8 @@ A100_SPARSE = {
 # arXiv 2501.12084, tables 8 and 9, H800: cycles of one in a chain; A in shared memory, in registers
 WGMMA = {256: (128, 128), 128: (64, 64), 64: (32, 32), 32: (24, 16), 16: (20, 13), 8: (18, 13)}
 # Cycles of one in a chain, between two (None: not measured): DocumentSASS notes on sm_86, arXiv
-# 2402.13499 (H800), an sm_120 SASS study; its QMMA of plain and of block-scaled 8-bit floats
+# 2402.13499 (H800), an sm_120 SASS study; its QMMA of plain and of block-scaled 8-bit floats;
+# kekzl/imp pull request 254 and mmapeak: IMMA on sm_120, by rate
 SINGLE = {
     ("RTX-3090", "tensor.m16n8k16.f16.f16"): (24, None),
     ("RTX-3090", "tensor.m16n8k16.f16.f32"): (33.5, None),
@@ -41,6 +42,8 @@ SINGLE = {
     ("RTX-5090", "tensor.m16n8k16.f16.f32"): (35, None),
     ("RTX-5090", "tensor.m16n8k32.e4m3.f32"): (34.7, 32),
     ("RTX-5090", "tensor.m16n8k32.mxf8.f32"): (29, 16.1),
+    ("RTX-5090", "tensor.m16n8k32.s8.s32"): (None, 16),
+    ("RTX-5090", "tensor.m16n8k16.s8.s32"): (None, 16),
 }
 # SemiAnalysisAI/microbench-blackwell @9a068d8, B200: cycles until seen complete, between two
 TCGEN05 = {
