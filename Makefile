@@ -7,7 +7,7 @@ MEASURED := $(or $(PERFASSERT_MEASURED),$(wildcard ../shared/measured))
 PAGE_ROWS := 97
 ACCURACY_ROWS := 16
 # Public programs are recorded, and public sources lie, outside: `perfassert validate SUITE --sources DIR`.
-OUTSIDE = $(addprefix validation/,kernelbench_l40s.toml programs_3080.toml tensor_ladders_a100.toml \
+OUTSIDE = $(addprefix validation/,kernelbench_l40s.toml mixed_kernels.toml programs_3080.toml tensor_ladders_a100.toml \
   tensor_ladders_b200.toml)
 SUITES = $(filter-out $(OUTSIDE),$(sort $(wildcard validation/*.toml)))
 # Published figures are in the repository, so tests check them.

@@ -225,7 +225,7 @@ def list_kernels(
 ) -> Iterator[dict[str, Any]]:
     folders, options_of_file = given.get("include_dirs", ()), given.get("options", ())
     job = prepare(Source(path, "cuda", None, {}, folders, options_of_file), options.arch)
-    texts = job.texts()
+    texts = job.texts(job.inputs())
     yield {"written": sorted({n for text in texts for n in defined_kernels(text)})}
     kernels = pa.kernels(path, options.arch, **given)
     names = [base_name(k.name) for k in kernels]

@@ -33,6 +33,8 @@ CACHES = {
     "hardware/matrix.py from_name": "by the name of a variant",
     "predictor/judge/errors.py _table": "no argument: the shipped table of errors",
     "predictor/judge/errors.py _error_of_like": "by metric and kind of prediction",
+    "predictor/judge/errors.py _left_out_factors": "no argument: the shipped table of errors",
+    "predictor/judge/errors.py _widest": "no argument: the shipped table of errors",
     "predictor/cost/memory.py _queue_latency": "by two numbers",
     "predictor/judge/pairs.py _table": "no argument: the shipped table of pairs",
     "system/processes.py mechanisms": "no argument: what the kernel of the system offers",

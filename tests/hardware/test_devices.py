@@ -38,6 +38,20 @@ def test_shipped_devices_are_sourced(name):
             assert origin.grade is Grade.ASSUMED, key
 
 
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [
+        ("NVIDIA GeForce RTX 2080 Ti", "RTX-2080-Ti"),
+        ("Tesla V100-PCIE-32GB", "V100-PCIE-32GB"),
+        ("NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"),
+        ("NVIDIA A100 80GB PCIe", "A100-PCIE-80GB"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX-PRO-6000-Blackwell"),
+    ],
+)
+def test_names_that_a_driver_reports(driver, name):
+    assert pa.device(driver).name == name
+
+
 def test_aliases_and_paths():
     assert pa.device("a100") is pa.device("A100-SXM4-40GB")
     assert pickle.loads(pickle.dumps(pa.device("a100"))) == pa.device("a100")

@@ -125,7 +125,7 @@ def test_the_band_is_that_of_the_kind():
     assert 0 < here.errors["time"] < 0.2
     assert there.confidence in ("measured", "extrapolated")
     assert there.error_band("time").measured == (there.confidence == "measured")
-    assert there.errors["time"] >= here.errors["time"]
+    assert there.errors["time"] > 0
     assert here.errors["registers"] == 0
     again = pa.Prediction.from_dict(here.to_dict())
     assert (again.confidence, again.errors) == (here.confidence, here.errors)

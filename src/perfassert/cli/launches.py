@@ -80,9 +80,9 @@ def _recorded_launches(options: argparse.Namespace) -> Iterator[RequestedLaunch]
     given: dict[str, Any] = {n: getattr(options, n) for n in ("grid", "domain", "block", "arg")}
     if conflicting := [f"--{name}" for name, value in given.items() if value]:
         raise LaunchError(f"{conflicting[0]}: --launches already says it")
-    if options.source is None and (said := source_options(options)):
+    if options.source is None and (extra := source_options(options)):
         raise LaunchError(
-            f"--{said[0]}: is about a source, and {options.launches} says how its kernels are "
+            f"--{extra[0]}: is about a source, and {options.launches} says how its kernels are "
             "read; give the source as well"
         )
     for entry in choose_launches(launches(options.launches), options.kernel):

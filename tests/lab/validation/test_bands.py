@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from perfassert.lab.validation.bands import bands, bands_text, coverage
+from perfassert.lab.validation.bands import bands, bands_text, coverage, left_out_factors
 from perfassert.predictor.judge import errors
 from perfassert.predictor.judge.errors import PredictionKind, error_band
 
@@ -79,14 +79,16 @@ def measured(monkeypatch):
     """Tables of known errors of these suites."""
     tomllib = pytest.importorskip("tomllib")
 
-    def measure(*suites):
-        text = bands_text(bands(suites), "0")
+    def measure(*suites, factors=False):
+        text = bands_text(bands(suites), "0", left_out_factors(suites) if factors else ())
         monkeypatch.setattr(errors, "read_fit", lambda _: tomllib.loads(text))
         forget()
 
     def forget():
         errors._table.cache_clear()
         errors._error_of_like.cache_clear()
+        errors._left_out_factors.cache_clear()
+        errors._widest.cache_clear()
 
     yield measure
     monkeypatch.undo()
@@ -114,3 +116,30 @@ def test_a_kind_that_was_not_measured_has_the_band_of_its_limiter(measured):
     assert elsewhere.error == elsewhere.band == pytest.approx(0.1)
     issue = error_band("time", PredictionKind("sm_90", "compiled", "issue"), TRAITS)
     assert issue.band == pytest.approx(0.4)
+
+
+def test_bands_are_as_wide_as_left_out_suites_ask_for():
+    """Two suites of one kind, one twice as wrong: its rows need twice the other's band. A third
+    kind has its limiter's band of the others, and is not known better."""
+    far = replace(DRAM, arch="sm_90")
+    suites = (
+        validated("near", [0.1] * 20), validated("rough", [0.2] * 20),
+        validated("far", [0.3] * 30, far),
+    )  # fmt: skip
+    factors = {f.measured: f for f in left_out_factors(suites)}
+    assert (factors[True].rows, factors[True].factor) == (40, pytest.approx(2.0))
+    assert (factors[False].rows, factors[False].factor) == (30, pytest.approx(2.0))  # 1.5 alone
+    assert left_out_factors(suites[:2])[0].factor == pytest.approx(2.0)
+    assert not left_out_factors((suites[0], validated("few", [0.1] * 9)))
+
+
+def test_factors_of_left_out_suites_widen_the_bands(measured):
+    suites = (
+        validated("near", [0.1] * 20), validated("rough", [0.2] * 20),
+        validated("far", [0.3] * 30, replace(DRAM, arch="sm_90")),
+    )  # fmt: skip
+    measured(*suites, factors=True)
+    assert error_band("time", DRAM, TRAITS).error == pytest.approx(0.4)  # twice that of both
+    elsewhere = error_band("time", replace(DRAM, arch="sm_70"), TRAITS)
+    assert not elsewhere.measured
+    assert elsewhere.error == pytest.approx(0.6)  # twice that of all three

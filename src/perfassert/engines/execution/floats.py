@@ -151,23 +151,23 @@ def _double_add(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple
     first, second = _double(a, x), _double(b, y)
     if detail[0] == Rounding.NEAREST:
         return _pair(first + second)
-    return _pair(_fused(first, np.ones_like(first), second, detail[0]))
+    return _pair(_multiply_add(first, np.ones_like(first), second, detail[0]))
 
 
 def _double_multiply(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
     first, second = _double(a, x), _double(b, y)
     if detail[0] == Rounding.NEAREST:
         return _pair(first * second)
-    return _pair(_fused(first, second, np.zeros_like(first), detail[0]))
+    return _pair(_multiply_add(first, second, np.zeros_like(first), detail[0]))
 
 
 def _double_fused(
     detail: Detail, a: Words, x: Words, b: Words, y: Words, c: Words, z: Words
 ) -> tuple[Words, Words]:
-    return _pair(_fused(_double(a, x), _double(b, y), _double(c, z), detail[0]))
+    return _pair(_multiply_add(_double(a, x), _double(b, y), _double(c, z), detail[0]))
 
 
-def _fused(first: Doubles, second: Doubles, third: Doubles, rounding: int) -> Doubles:
+def _multiply_add(first: Doubles, second: Doubles, third: Doubles, rounding: int) -> Doubles:
     """Exact product in two parts (Dekker), their sum with the addend made odd, rounded once."""
     product = first * second
     large, other = first * _SPLIT, second * _SPLIT
@@ -182,10 +182,10 @@ def _fused(first: Doubles, second: Doubles, third: Doubles, rounding: int) -> Do
     left = remainder - (result - total)  # of the same sign as what rounding took
     plain = product + third
     nearest = np.where(np.isfinite(result) & np.isfinite(error), result, plain)
-    return _directed(nearest, np.where(nearest == result, left, 0.0), rounding)
+    return _round_towards(nearest, np.where(nearest == result, left, 0.0), rounding)
 
 
-def _directed(nearest: Doubles, left: Doubles, rounding: int) -> Doubles:
+def _round_towards(nearest: Doubles, left: Doubles, rounding: int) -> Doubles:
     """The neighbour of a rounded value that a rounding names; ``left`` has the sign of the rest."""
     down = np.where(left < 0, np.nextafter(nearest, -np.inf), nearest)
     up = np.where(left > 0, np.nextafter(nearest, np.inf), nearest)

@@ -33,6 +33,8 @@ from perfassert.quantity import round_significant
 
 _LEAST = 8
 """Fewer points say nothing about a 90th percentile."""
+_ENOUGH = 30
+"""Fewer rows of left-out suites do not say by how much all bands are too narrow."""
 _FACTS = ("registers",)
 """Of the code that is predicted; where a measurement differs it is of other code."""
 _COVERED = 0.9
@@ -105,13 +107,9 @@ def coverage(
 
 
 def left_out_factors(validations: Sequence[Validation]) -> tuple[LeftOut, ...]:
-    """What leaving out one suite after the other shows of each metric that has bands of its own;
-    guesses do not count, and no band becomes narrower."""
-    return tuple(
-        factor
-        for name in _metrics_with_bands()
-        for factor in _left_out_of_metric(name, list(_points(name, validations)))
-    )
+    """What leaving out one suite after the other shows of the time; guesses do not count, and no
+    band becomes narrower. Volumes of a few sectors, whose errors are large, decide about others."""
+    return tuple(_left_out_of_metric("time", list(_points("time", validations))))
 
 
 def _left_out_of_metric(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
@@ -121,9 +119,10 @@ def _left_out_of_metric(metric: str, points: Sequence[_Point]) -> Iterator[LeftO
             band = nearest_error(point.kind, table)
             if band and point.kind != GUESSED:
                 ratios[point.kind in table].append(replace(point, error=point.error / band))
-    for measured, rows in ratios.items():
-        if len(rows) >= _LEAST:
-            factor = max(1.0, round_significant(_quantile(rows), 3))
+    factor = 1.0
+    for measured, rows in ratios.items():  # what was not measured is not known better
+        if len(rows) >= _ENOUGH:
+            factor = max(factor, round_significant(_quantile(rows), 3))
             yield LeftOut(metric, measured, factor, len(rows))
 
 
