@@ -1,4 +1,4 @@
-"""Calls of isl for each prediction of the examples and of the suites in the repository, and their time.
+"""Calls of isl for each prediction of the examples and of the suites in the repository.
 
 ``python benchmarks/integer_sets.py``; isl finds exact ends of subscripts with quotients or a masked
 edge. Kernels from code have closed forms of ours, or are executed.
@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import perfassert as pa  # noqa: E402
-from benchmarks.same_predictions import examples, suites  # noqa: E402
-from perfassert.engines.volume import integer_sets  # noqa: E402
+import perfassert as pa
+from benchmarks.same_predictions import examples, suites
+from perfassert.engines.volume import integer_sets
 
 
 def main() -> None:
