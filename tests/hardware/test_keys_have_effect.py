@@ -80,6 +80,10 @@ def cases():
         (accesses(["a[z]"]), pa.Launch(64, (1, 1, 64))),
         (accesses(["a[8 * x]"], ["b[3 * x]"]), pa.Launch.cover(1 << 16, 256)),
         (accesses(["a[4098 * (x % 32) + x // 32]"]), pa.Launch.cover(1 << 10, 256)),
+        (
+            accesses(["a[524288 * (x % 32) + x // 32]"], shape=(1 << 24,)),
+            pa.Launch.cover(1 << 20, 256),
+        ),
         # Pieces of 64 bytes, of rows of four pages and of half a page of DRAM.
         *(
             (accesses(["a[x, y]"], shape=(4096, n)), pa.Launch.cover((4096, n), (32, 8)))

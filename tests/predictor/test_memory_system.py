@@ -216,3 +216,28 @@ def test_time_is_the_soft_maximum_of_unit_and_dram(knee):
     unit = p.diagnostics["simulated_cycles"] / device.clock_hz
     dram = float(p.bounds["dram"])
     assert float(p.time) == pytest.approx((unit**knee + dram**knee) ** (1 / knee), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["v100", "a100", "rtx-4090"])
+@pytest.mark.parametrize("apart", [1 << 16, 1 << 19, 3 << 18])
+def test_lanes_in_pages_of_their_own_wait_for_translations(name, apart):
+    """Stores of doubles 512 kB, 4 MB and 6 MB apart lie in 8 or 9, in 32 and in 32 pages; the first
+    array has 9 in all, which an SM keeps."""
+    gpu, n = pa.device(name), 1 << 20
+    field = pa.Field("a", "float64", shape=32 * apart + n // 32)
+    to = f"a[{apart} * (x % 32) + x // 32]"
+    kernel = pa.Kernel.from_accesses("far", [field], loads=[], stores=[to])
+    launch = pa.Launch.cover(n, 256)
+    pages = [
+        {8 * (apart * lane + warp) // gpu.tlb_page_bytes for lane in range(32)}
+        for warp in range(n // 32)
+    ]
+    further = sum(map(len, pages)) - len(pages)
+    predicted = pa.predict(kernel, launch, gpu)
+    free = pa.predict(kernel, launch, gpu.replace(tlb_pages_per_cycle=0))
+    covered = len(set().union(*pages)) <= gpu.tlb_pages
+    expected = 0 if covered else further / gpu.tlb_pages_per_cycle / gpu.clock_hz
+    assert float(predicted.bounds["l2"]) == pytest.approx(
+        max(expected, float(free.bounds["l2"])), rel=0.03
+    )
+    assert pa.predict(kernel, launch, gpu.replace(tlb_pages=1 << 20)).time == free.time

@@ -119,6 +119,9 @@ class Device:
         dram_page_bytes: bytes of the row that an activation opens.
         dram_queue_depth, dram_request_bytes: requests that wait for each channel; bytes of one.
         tlb_page_bytes: page that one TLB entry covers.
+        tlb_pages: pages that the TLB of an SM covers.
+        tlb_pages_per_cycle: pages that the device translates in a cycle for all SMs that miss; 0:
+            translation takes no time.
         l1_latency, l2_latency, dram_latency: cycles of a load that hits there, DRAM being idle.
         shared_latency, constant_latency: cycles of a load from shared and from constant memory.
         memory_issue_cycles: cycles between two memory instructions of a scheduler.
@@ -214,6 +217,8 @@ class Device:
     dram_queue_depth: int
     dram_request_bytes: int
     tlb_page_bytes: int
+    tlb_pages: int
+    tlb_pages_per_cycle: float
     l1_latency: float
     l2_latency: float
     dram_latency: float

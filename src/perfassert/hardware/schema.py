@@ -97,6 +97,8 @@ VALUES: dict[str, ValueRule] = {
     "dram_queue_depth": _count_if_any,
     "dram_request_bytes": _bytes_if_any,
     "tlb_page_bytes": _bytes,
+    "tlb_pages": _count_if_any,
+    "tlb_pages_per_cycle": ValueRule(_COUNT, exclusive=False, off=0.0),
     "l1_latency": _cycles,
     "l2_latency": _cycles,
     "dram_latency": _cycles,

@@ -50,13 +50,14 @@ class FieldBlocks:
 @dataclass(frozen=True, slots=True)
 class AccessCost:
     """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
-    sectors asked for, packets to the L2 if all miss, lanes that take part."""
+    sectors asked for, packets to the L2 if all miss, lanes that take part, pages beyond one."""
 
     cycles: float
     wavefronts: float
     sectors: float
     packets: float
     lanes: float
+    pages: float
 
 
 def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost) -> None:
@@ -69,6 +70,7 @@ def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost
             cost.sectors / count,
             cost.packets / count,
             cost.lanes / count,
+            cost.pages / count,
         )
 
 

@@ -55,7 +55,8 @@ class WarpCost:
 
     ``instructions``: warp instructions executed; ``wavefronts``: data stage; ``cycles``: the
     slowest of the stages; ``sectors``: distinct sectors per warp instruction, summed; ``packets``:
-    of their way to the L2 (:func:`count_packets`); ``lanes``: those that take part, summed.
+    of their way to the L2 (:func:`count_packets`); ``lanes``: those that take part, summed;
+    ``pages``: of memory that their lanes lie in, beyond one for each instruction.
     """
 
     instructions: float = 0.0
@@ -65,6 +66,7 @@ class WarpCost:
     sectors: float = 0.0
     packets: float = 0.0
     lanes: float = 0.0
+    pages: float = 0.0
 
     def plus(self, other: WarpCost, weight: float = 1.0) -> WarpCost:
         """The sum, the other one weighted."""
@@ -76,6 +78,7 @@ class WarpCost:
             self.sectors + weight * other.sectors,
             self.packets + weight * other.packets,
             self.lanes + weight * other.lanes,
+            self.pages + weight * other.pages,
         )
 
 
@@ -359,6 +362,7 @@ def _cost_of_blocks(
         sectors=total(sectors),
         packets=total(packets),
         lanes=total(active.sum(axis=2)) * len(offsets),
+        pages=total(_further_pages(rows, device)),
     )
 
 
@@ -376,6 +380,13 @@ def count_packets(rows: IntArray, sectors: IntArray, group: Written, device: Dev
     whole = _distinct(rows).sum(axis=1) * group.item_bytes >= sectors * device.sector_bytes
     packets: IntArray = sectors + np.where(whole, 0, lines)
     return packets
+
+
+def _further_pages(rows: IntArray, device: Device) -> IntArray:
+    """Pages of each warp instruction but the first, addresses sorted along ``rows``: lanes that are
+    3 MiB apart lie in 32 of 2 MiB, those of a row of floats in one."""
+    further: IntArray = _distinct(rows // device.tlb_page_bytes)[:, 1:].sum(axis=1)
+    return further
 
 
 def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArray[np.float64]:
@@ -415,6 +426,7 @@ def rows_cost(
         sectors=float(sectors.sum()),
         packets=float(count_packets(ordered, sectors, group, device).sum()),
         lanes=float(active.sum()),
+        pages=float(_further_pages(ordered, device).sum()),
     )
 
 

@@ -26,6 +26,7 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "port of a unit to the L2": {"l2_port_bytes_per_cycle": _ALWAYS},
     "bandwidth of the L2": {"l2_bandwidth": 1e18},
     "packets to the L2": {"l2_packet_cycles": 0.0, "l2_port_packet_cycles": 0.0},
+    "address translation": {"tlb_pages_per_cycle": 0.0},
     "latency grows with the load of DRAM": {"dram_latency_growth": 0.0},
     "the slowest of many lines": {"dram_latency_spread": 0.0},
     "reads or writes alone are faster": {"dram_alone_factor": 1.0},

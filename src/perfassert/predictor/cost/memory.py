@@ -33,6 +33,7 @@ QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
 L2 = "L2 share"
 PACKETS = "packets to the L2"
+TRANSLATIONS = "address translation"
 COPIES = "bulk copies"
 CLUSTER_NETWORK = "cluster network"
 GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
@@ -52,6 +53,15 @@ def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionG
         for n in graph.nodes
     )
     return replace(graph, nodes=nodes)
+
+
+def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -> float:
+    """Of an SM, for each further page that a warp's lanes lie in: the device translates so many
+    addresses in a cycle for all of them, unless an SM's own table holds all pages of a wave."""
+    pages = estimate.diagnostics.get("wave_tlb_pages", 0.0)
+    if not device.tlb_pages_per_cycle or pages <= device.tlb_pages:
+        return 0.0
+    return active / device.tlb_pages_per_cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,7 @@ class MemorySystem:
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
         self.sectors_of_line = device.l1_line_bytes / device.sector_bytes
         self.packet_cycles = max(device.l2_port_packet_cycles, device.l2_packet_cycles * active)
+        self.translation_cycles = _translation_cycles(estimate, device, active)
         self.dram_seconds = dram_seconds(estimate.volumes, device, active, estimate.per_activation)
         self.from_dram: dict[int, float] = {}
 
@@ -142,6 +153,7 @@ class MemorySystem:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
             sectors = self._missing(known, [c.sectors for c in costs]) / trips
             packets = self._missing(known, [c.packets for c in costs]) / trips
+            pages = self._missing(known, [c.pages for c in costs]) / trips
             completion = operation.completion
             if node.space == "local":
                 missed = self.estimate.stack_miss if node.produces else 1.0  # stores go through
@@ -157,7 +169,8 @@ class MemorySystem:
                 else:
                     cycles += sectors * self.device.l1_fill_cycles
             demands = [(LOAD_STORE_UNIT, cycles), (L2, sectors * self.sector_cycles),
-                       (PACKETS, packets * self.packet_cycles)]  # fmt: skip
+                       (PACKETS, packets * self.packet_cycles),
+                       (TRANSLATIONS, pages * self.translation_cycles)]  # fmt: skip
         after = max(1.0, completion - operation.issue)
         queue = _round_to_grain(self.device.memory_issue_cycles)
         return node._replace(

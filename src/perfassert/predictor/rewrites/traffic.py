@@ -131,7 +131,7 @@ def _dense(cost: AccessCost, width: int, device: Device) -> AccessCost:
     share = sectors / cost.sectors if cost.sectors else 1.0
     return replace(
         cost, sectors=sectors, wavefronts=max(1.0, cost.wavefronts * share),
-        cycles=cost.cycles * share, packets=min(cost.packets * share, sectors),
+        cycles=cost.cycles * share, packets=min(cost.packets * share, sectors), pages=0.0,
     )  # fmt: skip
 
 

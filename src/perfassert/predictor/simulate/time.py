@@ -23,7 +23,14 @@ from perfassert.kernel.launch import Launch
 from perfassert.predictor.cost.atomics import atomic_cycles
 from perfassert.predictor.cost.fetching import FETCH
 from perfassert.predictor.cost.matrix_units import HANDED_OVER, MATRIX_QUEUE
-from perfassert.predictor.cost.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, PACKETS, QUEUE
+from perfassert.predictor.cost.memory import (
+    CLUSTER_NETWORK,
+    L2,
+    LOAD_STORE_UNIT,
+    PACKETS,
+    QUEUE,
+    TRANSLATIONS,
+)
 from perfassert.predictor.model import (
     BoundLaunch,
     Edit,
@@ -40,6 +47,7 @@ _SERVER = {
     "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
     QUEUE: "issue", FETCH: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2", MATRIX_QUEUE: "issue",
     HANDED_OVER: "issue", CLUSTER_NETWORK: "shared", PACKETS: "l2",
+    TRANSLATIONS: "l2",
 }  # fmt: skip
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
