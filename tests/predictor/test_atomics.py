@@ -93,6 +93,20 @@ def test_a_small_target_keeps_few_slices_busy(tmp_path, count):
     assert found.confidence != "guessed"
 
 
+def test_one_full_address_beside_a_wide_target_keeps_no_slice_from_the_others(tmp_path):
+    """A counter that every block adds to lies in one slice; the sums beside it lie in all."""
+    (file := tmp_path / "sums.cu").write_text(
+        'extern "C" __global__ void add(float* sums, float* count) {\n'
+        "    atomicAdd(sums + blockIdx.x * blockDim.x + threadIdx.x, 1.f);\n"
+        "    if (threadIdx.x == 0) atomicAdd(count, 1.f);\n}\n"
+    )
+    gpu, blocks = pa.device(GPU), 1 << 14
+    found = pa.predict(pa.from_cuda(file, "add"), pa.Launch(blocks, 256), gpu)
+    lanes, turns = blocks * 256 * gpu.l2_atomic_lane_cycles, blocks * gpu.l2_update_cycles
+    expected = max(lanes, turns) / gpu.clock_hz
+    assert float(found.bounds["atomics"]) == pytest.approx(expected, rel=0.05)
+
+
 @pytest.mark.parametrize("apart", [1, 2, 8])
 def test_single_lanes_that_add_to_numbers_of_one_sector_wait_for_each_other(tmp_path, apart):
     """A sum for each of 16 rows: half of the turns are in one sector if the sums lie side by side,

@@ -108,3 +108,28 @@ def test_a_table_that_the_program_may_have_changed_leaves_all_its_functions(pred
 
 def instructions(prediction):
     return prediction.resources.instructions
+
+
+RECURSIVE = r"""
+typedef float (*Function)(float, int);
+extern __constant__ Function table[2];
+__device__ __noinline__ float ends(float x, int n) { return x + n; }
+__device__ __noinline__ float goes_on(float x, int n) { return table[n & 1](x * 2.f, n - 1); }
+__constant__ Function table[2] = {ends, goes_on};
+extern "C" __global__ void starts(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = table[n & 1](x[i], n);
+}
+"""
+
+
+def test_a_function_that_a_table_may_call_again_is_not_followed_twice(tmp_path):
+    """What the first call leads to is placed; whether it goes on is open, and said."""
+    (tmp_path / "calls.cu").write_text(RECURSIVE)
+    kernel = pa.from_cuda(tmp_path / "calls.cu", "starts")
+    args = {"x": pa.Buffer((N,)), "y": pa.Buffer((N,)), "n": 1}
+    try:
+        prediction = pa.predict(kernel, pa.Launch(N // 256, 256, args), "a100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    assert [r.share for r in calls(prediction)] == [1]

@@ -307,7 +307,7 @@ def test_bytes_per_activation_are_those_of_a_brute_force_count(predicted, name):
     page, least = found.device.dram_page_bytes, found.device.dram_granularity
     window = Window(groups, 0, 8, waiting=1.0, around=1.0)
     for field, own in groups.executed.items():
-        numbers = own[0].sampled.run[slice(*window.executed_places(own[0].sampled))]
+        numbers = own[0].sampled.run[slice(*window.executed_places(own[0].sampled, window.waiting))]
         for direction, touched in ((Direction.LOAD, case.loads), (Direction.STORE, case.stores)):
             if field not in touched:
                 continue
@@ -327,7 +327,7 @@ def test_window_of_a_loop_over_the_grid_is_that_of_the_blocks_that_are_started(p
     sampled = next(own[0].sampled for own in groups.executed.values())
     last = 8 * launch.grid[0]
     window = Window(groups, last - 16, last, waiting=1.0, around=1.0)
-    first, last = window.executed_places(sampled)
+    first, last = window.executed_places(sampled, window.waiting)
     assert last - first == 2
     assert last <= len(sampled.run)
 

@@ -199,14 +199,19 @@ _SECTOR = 32  # bytes
 class Meeting(NamedTuple):
     """Atomics of a launch where most of them meet: ``operations`` of threads, by address, and
     ``turns``, by sector: one for each warp instruction that goes there, or as many as it has lanes
-    on the same address."""
+    on the same address. ``sectors``: that the blocks looked at touch in all."""
 
     operations: Mapping[int, float]
     turns: Mapping[int, float]
+    sectors: int = 0
 
     def plus(self, other: Meeting) -> Meeting:
         """Both together."""
-        return Meeting(_sum(self.operations, other.operations), _sum(self.turns, other.turns))
+        return Meeting(
+            _sum(self.operations, other.operations),
+            _sum(self.turns, other.turns),
+            max(self.sectors, other.sectors),
+        )
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
@@ -253,6 +258,7 @@ def meeting(
     return Meeting(
         over_all(places[place], counts, blocks[row]),
         over_all(sectors[first], turns, blocks[row[first]]),
+        len(np.unique(places // _SECTOR)),
     )
 
 

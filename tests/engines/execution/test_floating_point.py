@@ -72,6 +72,19 @@ def test_double_precision_is_rounded_once(rounding):
             check(value, result[i], rounding, np.float64)
 
 
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_zeros_keep_their_signs(rounding):
+    high = (
+        np.array([0, 1 << 31, 0, 1 << 31], np.uint32),
+        np.array([0, 0, 1 << 31, 1 << 31], np.uint32),
+    )
+    a, b, low = *high, np.zeros(4, np.uint32)
+    _, product = FLOAT[Kind.DOUBLE_MULTIPLY]((int(rounding),), low, a, low, b)
+    assert (product >> 31).tolist() == [0, 1, 1, 0]
+    _, total = FLOAT[Kind.DOUBLE_ADD]((int(rounding),), low, a, low, b)
+    assert (total >> 31)[[0, 3]].tolist() == [0, 1]
+
+
 def test_approximate_functions_are_good_to_more_than_single_precision():
     """Sines and cosines take revolutions: the compiler multiplies by 1 / 2π before."""
     generator = np.random.default_rng(4)

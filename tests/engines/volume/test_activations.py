@@ -3,6 +3,7 @@
 from itertools import islice
 
 import brute_force
+import numpy as np
 import pytest
 
 import perfassert as pa
@@ -117,7 +118,7 @@ def test_rows_are_read_as_far_as_the_window_reaches(count):
 
 def test_activations_bound_the_time_of_scattered_accesses():
     n = 8192
-    prediction = pa.predict(*swapped(n), DEVICE)
+    prediction = pa.predict(*swapped(n), DEVICE.replace(l2_packet_cycles=0))
     count = 4 * n * n * (1 / 64 + 1 / 128)
     assert prediction.diagnostics["dram_activations"] == pytest.approx(count, rel=0.05)
     least = prediction.diagnostics["dram_activations"] * DEVICE.dram_activate / DEVICE.dram_channels
@@ -168,6 +169,13 @@ extern "C" __global__ void sum_columns(const float* a, float* b, int n) {
     for (int k = 0; k < n; ++k) sum += a[k * n + column];
     b[column] = sum;
 }
+extern "C" __global__ void sum_from(const int* start, int step, const float* a, float* b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    #pragma unroll 1
+    for (int k = 0; k < n; ++k) sum += a[start[i] + k * step];
+    b[i] = sum;
+}
 """
 
 
@@ -185,6 +193,24 @@ def test_blocks_that_loop_are_in_the_same_iterations(kernel, each, tmp_path):
         pytest.skip(str(missing))
     loads = 4 * n * n / each
     assert prediction.diagnostics["dram_activations"] == pytest.approx(loads, rel=0.01)
+
+
+@pytest.mark.parametrize(("apart", "step", "each"), [(1024, 1, 32), (1, 4096, 512)])
+def test_executed_blocks_that_loop_are_in_the_same_iterations(apart, step, each, tmp_path):
+    """The same sums whose addresses the program reads from memory, so that blocks are executed. Of
+    those that read a row together the two that were executed side by side fill a quarter page."""
+    (tmp_path / "sums.cu").write_text(LOOPS)
+    rows, n = 4096, 1024
+    start = (np.arange(rows) * apart).astype(np.int32)
+    buffers = {"start": pa.Buffer(data=start), "a": pa.Buffer((rows * n,)), "b": pa.Buffer((rows,))}
+    try:
+        code = pa.from_cuda(tmp_path / "sums.cu", "sum_from")
+        launch = pa.Launch(rows // 64, 64, {**buffers, "n": n, "step": step})
+        prediction = pa.predict(code, launch, DEVICE)
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    loads = 4 * rows * n / each
+    assert prediction.diagnostics["dram_activations"] == pytest.approx(loads, rel=0.05)
 
 
 def test_a_window_without_work_activates_nothing():

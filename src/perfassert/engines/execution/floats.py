@@ -151,14 +151,16 @@ def _double_add(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple
     first, second = _double(a, x), _double(b, y)
     if detail[0] == Rounding.NEAREST:
         return _pair(first + second)
-    return _pair(_multiply_add(first, np.ones_like(first), second, detail[0]))
+    total = _multiply_add(first, np.ones_like(first), second, detail[0])
+    return _pair(np.where(total == 0, first + second, total))  # with the sign of a zero
 
 
 def _double_multiply(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
     first, second = _double(a, x), _double(b, y)
     if detail[0] == Rounding.NEAREST:
         return _pair(first * second)
-    return _pair(_multiply_add(first, second, np.zeros_like(first), detail[0]))
+    product = _multiply_add(first, second, np.zeros_like(first), detail[0])
+    return _pair(np.where(product == 0, first * second, product))  # with the sign of a zero
 
 
 def _double_fused(
@@ -168,7 +170,8 @@ def _double_fused(
 
 
 def _multiply_add(first: Doubles, second: Doubles, third: Doubles, rounding: int) -> Doubles:
-    """Exact product in two parts (Dekker), their sum with the addend made odd, rounded once."""
+    """Exact product in two parts (Dekker), their sum with the addend made odd, rounded once; to
+    nearest where a part overflows or underflows, beyond some 2^±960."""
     product = first * second
     large, other = first * _SPLIT, second * _SPLIT
     top, head = large - (large - first), other - (other - second)

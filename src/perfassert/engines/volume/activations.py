@@ -38,11 +38,12 @@ from perfassert.engines.volume.footprint import (
     field_runs,
     linear_range,
 )
-from perfassert.engines.volume.groups import AccessGroup, of
+from perfassert.engines.volume.groups import AccessGroup, IntArray, of
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.reuse import cut_loops, trip_count
 from perfassert.engines.volume.runs import Runs, common, merge_runs, size, to_granules, union
 from perfassert.engines.volume.waves import Wave
+from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.executed import Sampled
 from perfassert.kernel.launch import Launch
@@ -158,10 +159,13 @@ class Window:
             return 0.0
         sector, line = device.sector_bytes, device.l1_line_bytes
         numbers = np.array(groups[0].sampled.run)
-        first, last = self.executed_places(groups[0].sampled)
+        most = max((v.most for g in groups if (v := g.touched.visits) is not None), default=1)
+        share = min(self.waiting * most, 1.0) if self.waiting < 1 else self.waiting
+        first, last = self.executed_places(groups[0].sampled, share)
         runs = _executed_runs(groups, first, last, sector)
         if direction is Direction.LOAD:
-            return page_fill(runs, device.dram_granularity, device.dram_page_bytes)
+            fill = page_fill(runs, device.dram_granularity, device.dram_page_bytes)
+            return fill * self._share_at_a_time(groups)
         kept = (self.around - self.waiting) / 2 * (self.last - self.first)
         kept = int(kept * self._executed_share(groups[0].sampled))
         ends = (numbers[first] - kept, numbers[last - 1] + kept + 1)
@@ -170,15 +174,33 @@ class Window:
         fill = page_fill(runs, sector, device.dram_page_bytes)
         return fill * _growth_by_neighbours(runs, around, sector, line)
 
+    def _share_at_a_time(self, groups: Sequence[ExecutedGroup]) -> float:
+        """How much of the pages that a block fills in all it fills in the iterations of a window,
+        which all blocks run at the same time: threads that read a stripe each fill theirs one
+        after the other."""
+        visits = [v for g in groups if (v := g.touched.visits) is not None]
+        spread = [p for g in groups if (p := g.touched.spread) is not None]
+        most = max((v.most for v in visits), default=1)
+        length = 1 << int(log2(max(1.0, self.waiting * most)))
+        if length >= most or self.waiting >= 1 or not spread:
+            return 1.0
+        device, grain = self.groups.device, visits[0].grain
+        window = [v.keys[v.times < v.first + length] for v in visits]
+        at_once = _fill_of_keys(np.concatenate(window), grain, device)
+        in_all = _fill_of_keys(
+            np.concatenate([p.keys * (p.grain // grain) for p in spread]), grain, device
+        )
+        return min(1.0, at_once / in_all)
+
     def _executed_share(self, sampled: Sampled) -> float:
         """Started blocks for each block of the launch, where loops over the grid make it larger."""
         return min(1.0, sampled.total / self.groups.launch.blocks)
 
-    def executed_places(self, sampled: Sampled) -> tuple[int, int]:
-        """Places among the executed blocks, the last left out: of the window itself where all were
-        executed, else of as many in a row, or as many as there are."""
+    def executed_places(self, sampled: Sampled, of_wave: float) -> tuple[int, int]:
+        """Places among the executed blocks, the last left out: of that share of the wave where all
+        were executed, else of as many in a row, or as many as there are."""
         share = self._executed_share(sampled)
-        begin, end = self.blocks(self.waiting)
+        begin, end = self.blocks(of_wave)
         count = max(1, round((end - begin) * share))
         if sampled.whole:
             first = min(int(begin * share), sampled.total - count)
@@ -209,6 +231,15 @@ def _executed_runs(
 ) -> Runs:
     starts = executed_granules(groups, first, last, granularity) * granularity
     return merge_runs(starts, starts + granularity, 1)
+
+
+def _fill_of_keys(keys: IntArray, grain: int, device: Device) -> float:
+    """Bytes in touched granules per touched page, block by block; ``keys`` as those of pieces."""
+    granules, pages = (
+        len(np.unique(keys // (size // grain)))
+        for size in (device.dram_granularity, device.dram_page_bytes)
+    )
+    return granules * device.dram_granularity / max(1, pages)
 
 
 def _growth_by_neighbours(written: Runs, around: Runs, sector: int, line: int) -> float:

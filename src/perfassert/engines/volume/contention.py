@@ -28,11 +28,13 @@ _BLOCKS = 16  # spread over the grid, at least
 @dataclass(frozen=True, slots=True)
 class Contention:
     """Of global memory, the most of each: ``operations`` of threads on one address; ``cycles`` for
-    which one sector is occupied, and those of ``unmeasured`` atomics, whose rate is not known."""
+    which one sector is occupied, and those of ``unmeasured`` atomics, whose rate is not known;
+    ``sectors`` that those of one field touch."""
 
     operations: float = 0.0
     cycles: float = 0.0
     unmeasured: float = 0.0
+    sectors: int = 0
 
     def at_least(self, met: Mapping[AtomicTurn, Meeting], device: Device) -> Contention:
         """The larger of each."""
@@ -51,6 +53,7 @@ class Contention:
             max([self.operations, *operations.values()]),
             max([self.cycles, *cycles.values()]),
             max([self.unmeasured, *unmeasured.values()]),
+            max([self.sectors, *(own.sectors for own in met.values())]),
         )
 
 
@@ -99,7 +102,9 @@ def _find_meetings(
         for offset in group.offsets:
             addresses: IntArray = lanes.addresses[lanes.some] + offset
             met = meeting(addresses, active, block, len(chosen), prod(grid))
-            met = Meeting(*(_count_again(c, float(lanes.weight.mean()), len(chosen)) for c in met))
+            weight, count = float(lanes.weight.mean()), len(chosen)
+            operations = _count_again(met.operations, weight, count)
+            met = Meeting(operations, _count_again(met.turns, weight, count), met.sectors)
             result[group.turn] = result.get(group.turn, NO_MEETING).plus(met)
     return result
 

@@ -93,18 +93,21 @@ class _Placer:
     def call(
         self, instruction: Instruction, here: int, calls: tuple[int, ...], active: tuple[int, ...]
     ) -> None:
-        """Place what is called; by a table of functions, each one that the section has."""
-        target = self.target(instruction)
-        by_table = target is None and "REL" in instruction.modifiers
-        targets = self.callable if by_table else [target] if target is not None else []
+        """Place what is called: by a table of functions, each one that the section has."""
+        targets = self.callees(instruction)
         too_many = len(active) >= _MAX_DEPTH or len(self.placed) > _MAX_PLACED
-        entries = tuple(
-            self.function(t, (*calls, here), active)
-            for t in targets
-            if t not in active and not too_many
-        )
-        if entries:  # who describes the call says otherwise that it is not followed
-            self.jumps[here] = Jump(entries, instruction.guard is not None)
+        if not targets or too_many or not set(targets).isdisjoint(active):
+            return  # who describes the call says that it is not followed
+        entries = tuple(self.function(t, (*calls, here), active) for t in targets)
+        self.jumps[here] = Jump(entries, instruction.guard is not None)
+
+    def callees(self, instruction: Instruction) -> list[int]:
+        """The first instructions of what may be called; none where that is not known."""
+        named = any(o.kind in ("target", "number") for o in instruction.operands)
+        if not named and "REL" in instruction.modifiers:
+            return self.callable
+        target = self.target(instruction)
+        return [] if target is None else [target]
 
     def name(self, call: Instruction) -> str:
         """The label that a call names."""

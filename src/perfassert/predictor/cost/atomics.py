@@ -56,18 +56,19 @@ def _lane_cycles(model: Model) -> float:
     few = touched < _LINES * device.l1_line_bytes
     integers = 0.0 if few else integers
     if device.l2_slices:
-        others *= device.l2_slices / _busy_slices(touched, device)
+        others *= device.l2_slices / _busy_slices(estimate.contention.sectors, device)
     elif few:
         others = 0.0
     return device.l2_atomic_lane_cycles * working * (integers + others)
 
 
-def _busy_slices(touched: float, device: Device) -> float:
-    """So many slices of the L2 as the bytes that atomics touch lie in.
+def _busy_slices(sectors: int, device: Device) -> float:
+    """So many slices of the L2 as the sectors that atomics touch lie in.
 
     An RTX 3080 has 40 of 512 bytes: 256 doubles lie in 4, so that the other 36 are idle. Integers
     are served by the sector: 512 of them, in 4 slices, at the rate of doubles in 40.
     """
+    touched = sectors * device.sector_bytes
     return min(float(device.l2_slices), max(1.0, touched / device.l2_slice_bytes))
 
 

@@ -180,13 +180,15 @@ def error_band(
     wider = _left_out_factors()
     if own is not None and not outside:
         seen = ", to which it was fitted" if own.fitted else ""
-        error = _widen(own.error, wider.get((own_metric, True), 1.0))
+        factor = 1.0 if kind == GUESSED else wider.get((own_metric, True), 1.0)
+        error = _widen(own.error, factor)
         return ErrorBand(error, error, own.suite + seen)
     alike = _error_of_like(own_metric, kind)
     if alike is None:
         return ErrorBand(None, _widest(), "", outside)
     error = max(alike, own.error if own else 0.0, _NEVER_KNOWN_BETTER)
-    error = _widen(error, wider.get((own_metric, False), 1.0))
+    factor = wider.get((own_metric, False), wider.get((own_metric, True), 1.0))
+    error = _widen(error, factor)
     return ErrorBand(error, error, "", outside)
 
 

@@ -18,7 +18,8 @@ inline double directed(double nearest, double left, i64 rounding) {
   return std::nextafter(nearest, lower ? -infinite : infinite);
 }
 
-// Exact product in two parts (Dekker), their sum with the addend made odd, rounded once.
+// Exact product in two parts (Dekker), their sum with the addend made odd, rounded once; to nearest
+// where a part overflows or underflows.
 inline double fused(double first, double second, double third, i64 rounding) {
   constexpr double split = (1 << 27) + 1;
   double product = first * second, large = first * split, other = second * split;
@@ -36,7 +37,8 @@ inline void double_add(const Op& op, Sources s, Results out) {
   i64 rounding = op.detail[0];
   for (int l = 0; l < kWarp; ++l) {
     double first = double_of(s[0][l], s[1][l]), second = double_of(s[2][l], s[3][l]);
-    pair(rounding == kNearest ? first + second : fused(first, 1.0, second, rounding), out, l);
+    double total = rounding == kNearest ? 0 : fused(first, 1.0, second, rounding);
+    pair(total == 0 ? first + second : total, out, l);  // with the sign of a zero
   }
 }
 
@@ -44,7 +46,8 @@ inline void double_multiply(const Op& op, Sources s, Results out) {
   i64 rounding = op.detail[0];
   for (int l = 0; l < kWarp; ++l) {
     double first = double_of(s[0][l], s[1][l]), second = double_of(s[2][l], s[3][l]);
-    pair(rounding == kNearest ? first * second : fused(first, second, 0.0, rounding), out, l);
+    double product = rounding == kNearest ? 0 : fused(first, second, 0.0, rounding);
+    pair(product == 0 ? first * second : product, out, l);  // with the sign of a zero
   }
 }
 
