@@ -8,13 +8,17 @@ from perfassert.frontends.machine.lowering_step import Untranslated, Words
 from tests.frontends.described import missing
 
 SOURCE = """\
+#define BYTES(r, a, b) asm("prmt.b32.f4e %0, %1, %2, %1;" : "=r"(r) : "r"(a), "r"(b))
 __global__ void address(const float* in, float* out, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  out[i] = in[__vsadu4(i, n)];
+  int i = blockIdx.x * blockDim.x + threadIdx.x, r;
+  BYTES(r, i, n);
+  out[i] = in[r];
 }
 __global__ void trips(const float* in, float* out, int n) {
   float sum = 0;
-  for (unsigned j = 0; j < __vsadu4(blockIdx.x, n); j++) sum += in[j];
+  unsigned r;
+  BYTES(r, blockIdx.x, n);
+  for (unsigned j = 0; j < r; j++) sum += in[j];
   out[threadIdx.x] = sum;
 }
 __global__ void data(const int* ends, float* out) {
@@ -24,9 +28,9 @@ __global__ void data(const int* ends, float* out) {
 }
 """
 WHAT = {
-    "address": "the address of in depends on the result of VABSDIFF4 at k.cu:3, which",
-    "trips": "its end depends on the result of VABSDIFF4 at k.cu:7, which has no translation",
-    "data": "its end depends on data that LDG at k.cu:12 loads",
+    "address": "the address of in depends on the result of PRMT at k.cu:4, which",
+    "trips": "its end depends on the result of PRMT at k.cu:10, which has no translation",
+    "data": "its end depends on data that LDG at k.cu:16 loads",
 }
 
 

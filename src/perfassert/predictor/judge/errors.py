@@ -134,7 +134,7 @@ def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict
         name: FACT if name in exact else error_band(name, kind, traits) for name in WITH_ERROR_BAND
     }
     if not model.by_hand:
-        bands["limiter"] = error_band("time", PredictionKind(ANY, kind.way, ANY))
+        bands["limiter"] = _band_in_table("time", PredictionKind(ANY, kind.way, ANY))
     return bands
 
 
@@ -172,28 +172,32 @@ def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, Er
 def error_band(
     metric: str, kind: PredictionKind, traits: Mapping[str, float] = MappingProxyType({})
 ) -> ErrorBand:
-    """The band of a metric; unknown where that kind, or a kernel with such ``traits``, was never
-    measured: then the kinds that are most alike count."""
+    """The band of a metric, as wide as suites that were left out ask for; where that kind, or a
+    kernel with such ``traits``, was never measured, the kinds that are most alike count."""
+    band = _band_in_table(metric, kind, traits)
+    if band.error is None or kind == GUESSED:
+        return band
+    factors, name = _left_out_factors(), LIKE.get(metric, metric)
+    of_measured = factors.get((name, True), 1.0)
+    factor = of_measured if band.measured else factors.get((name, False), of_measured)
+    error = round_significant(band.error * factor, 2)
+    return replace(band, error=error, band=error)
+
+
+def _band_in_table(
+    metric: str, kind: PredictionKind, traits: Mapping[str, float] = MappingProxyType({})
+) -> ErrorBand:
     own_metric = LIKE.get(metric, metric)
     own = _table().get(own_metric, {}).get(kind)
     outside = "" if own is None else own.find_outside(traits)
-    wider = _left_out_factors()
     if own is not None and not outside:
         seen = ", to which it was fitted" if own.fitted else ""
-        factor = 1.0 if kind == GUESSED else wider.get((own_metric, True), 1.0)
-        error = _widen(own.error, factor)
-        return ErrorBand(error, error, own.suite + seen)
+        return ErrorBand(own.error, own.error, own.suite + seen)
     alike = _error_of_like(own_metric, kind)
     if alike is None:
         return ErrorBand(None, _widest(), "", outside)
     error = max(alike, own.error if own else 0.0, _NEVER_KNOWN_BETTER)
-    factor = wider.get((own_metric, False), wider.get((own_metric, True), 1.0))
-    error = _widen(error, factor)
     return ErrorBand(error, error, "", outside)
-
-
-def _widen(error: float, factor: float) -> float:
-    return round_significant(error * factor, 2)
 
 
 @lru_cache(maxsize=1)
