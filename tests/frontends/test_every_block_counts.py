@@ -77,7 +77,7 @@ def traffic(run):
     ("seed", "number"),
     [(seed, n) for seed in (1, 2) for n in range(200)],
 )
-@pytest.mark.exhaustive(one_in=25)
+@pytest.mark.exhaustive(one_in=50)
 def test_work_and_traffic_are_those_of_all_blocks(seed, number):
     kernel, launch = kernels(seed, number // TOGETHER * TOGETHER)[number]
     prediction = pa.predict(kernel, launch, A100)

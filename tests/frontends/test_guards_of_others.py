@@ -66,6 +66,7 @@ CASES = [
 ]
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize(("kernel", "arguments", "counts"), CASES, ids=[c[0] for c in CASES])
 def test_a_thread_moves_what_its_source_says(kernel, arguments, counts, arch):

@@ -87,6 +87,7 @@ def test_a_call_that_cannot_run_or_stops_a_wrong_program(predict, name, n, devic
     assert not any("not followed" in a.text for a in p.assumptions)
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("device", ["t4", "a100", "h100", "rtx-5090"])
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_table_of_functions_in_constant_memory_is_followed(predict, n, device):

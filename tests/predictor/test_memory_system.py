@@ -218,6 +218,7 @@ def test_time_is_the_soft_maximum_of_unit_and_dram(knee):
     assert float(p.time) == pytest.approx((unit**knee + dram**knee) ** (1 / knee), rel=1e-6)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("name", ["v100", "a100", "rtx-4090"])
 @pytest.mark.parametrize("apart", [1 << 16, 1 << 19, 3 << 18])
 def test_lanes_in_pages_of_their_own_wait_for_translations(name, apart):

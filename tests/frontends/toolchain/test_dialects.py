@@ -71,6 +71,7 @@ OTHER = {
 }
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("name", OTHER)
 def test_a_source_that_the_two_may_read_otherwise(tmp_path, name):
     assert compiler_of(tmp_path, OTHER[name]) == "nvcc"
@@ -150,7 +151,7 @@ as seen, of which 33 were, and 88 like those. What was missed is seen by the rul
 """
 
 
-@pytest.mark.exhaustive(one_in=20)
+@pytest.mark.exhaustive(one_in=40)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form["name"])
 def test_what_the_two_compile_otherwise_is_not_compiled_by_nvrtc(tmp_path, form):
     for name, text in form["files"].items():
@@ -167,7 +168,7 @@ SOURCES = sorted(
 )
 
 
-@pytest.mark.exhaustive(one_in=6)
+@pytest.mark.exhaustive(one_in=12)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_both_make_the_same_instructions(tmp_path, path):
     quick = ptx_of(path, "nvrtc", tmp_path)
