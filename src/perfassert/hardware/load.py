@@ -57,8 +57,7 @@ _MAKERS_AND_LINES = frozenset(("nvidia", "geforce", "tesla", "quadro"))
 
 def _find_file(text: str) -> Path:
     """Find the file of a device by its name or alias, or by what its driver calls it."""
-    shipped = _shipped_files()
-    path = shipped.get(text.lower()) or shipped.get(_short_name(text)) or _plugin_files().get(text)
+    path = _shipped_files().get(_short_name(text)) or _plugin_files().get(text)
     if path is None:
         hint = _near(text) or f"; known: {', '.join(devices())}"
         raise UnknownDevice(f"unknown device {text!r}{hint}{_plugin_files().note()}")
@@ -66,7 +65,7 @@ def _find_file(text: str) -> Path:
 
 
 def _short_name(text: str) -> str:
-    """A driver's name without makers and lines: ``NVIDIA GeForce RTX 2080 Ti`` is rtx-2080-ti."""
+    """The name without makers and lines: ``NVIDIA GeForce RTX 2080 Ti`` is rtx-2080-ti."""
     return "-".join(w for w in text.lower().split() if w not in _MAKERS_AND_LINES)
 
 

@@ -29,7 +29,7 @@ class ErrorBand:
 
     @property
     def measured(self) -> bool:
-        """Whether its kind of kernel was measured."""
+        """True where its kind of kernel was measured."""
         return bool(self.suite)
 
     def describe(self) -> str:

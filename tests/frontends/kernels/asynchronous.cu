@@ -14,6 +14,23 @@ __device__ void wait(unsigned barrier, unsigned parity)
                  ::"r"(barrier), "r"(parity));
 }
 
+// Of a block that one thread arrives at.
+__device__ unsigned initialize(unsigned long long* barrier)
+{
+    const unsigned address = shared_address(barrier);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address));
+    __syncthreads();
+    return address;
+}
+
+__device__ void copy_row(const float* row, const float* from, unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(barrier));
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
+                 ::"r"(shared_address(row)), "l"(from), "r"(barrier) : "memory");
+}
+
 // Two warps fill, two read what the others have left, by turns.
 extern "C" __global__ void by_turns(float* to, int n)
 {
@@ -38,17 +55,11 @@ extern "C" __global__ void rows(const float* from, float* to, int n)
 {
     __shared__ __align__(128) float row[256];
     __shared__ unsigned long long barrier;
-    const unsigned full = shared_address(&barrier);
-    if (threadIdx.x == 0)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
-    __syncthreads();
+    const unsigned full = initialize(&barrier);
     float sum = 0;
     for (int i = 0; i < n; ++i) {
-        if (threadIdx.x == 0) {
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(full));
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
-                         ::"r"(shared_address(row)), "l"(from + (blockIdx.x * n + i) * 256), "r"(full) : "memory");
-        }
+        if (threadIdx.x == 0)
+            copy_row(row, from + (blockIdx.x * n + i) * 256, full);
         wait(full, i & 1);
         sum += row[threadIdx.x];
         __syncthreads();
@@ -163,10 +174,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) counted_rows(const float* f
 {
     __shared__ __align__(128) float row[256];
     __shared__ unsigned long long barrier;
-    const unsigned full = shared_address(&barrier);
-    if (threadIdx.x == 0)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
-    __syncthreads();
+    const unsigned full = initialize(&barrier);
     float sum = 0;
     if (threadIdx.x >= 128) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
@@ -174,11 +182,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) counted_rows(const float* f
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
     for (int i = 0; i < ends[blockIdx.x]; ++i) {
-        if (threadIdx.x == 0) {
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(full));
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
-                         ::"r"(shared_address(row)), "l"(from + (blockIdx.x * 8 + i) * 256), "r"(full) : "memory");
-        }
+        if (threadIdx.x == 0)
+            copy_row(row, from + (blockIdx.x * 8 + i) * 256, full);
         wait(full, i & 1);
         sum += row[threadIdx.x];
         asm volatile("bar.sync 1, 128;");
@@ -215,10 +220,7 @@ extern "C" __global__ void narrow(const __grid_constant__ Map from, float* to, i
 {
     __shared__ __align__(128) unsigned char box[64 * WIDE];
     __shared__ unsigned long long barrier;
-    const unsigned full = shared_address(&barrier);
-    if (threadIdx.x == 0)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
-    __syncthreads();
+    const unsigned full = initialize(&barrier);
     for (int i = 0; i < n; ++i) {
         if (threadIdx.x == 0) {
             asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "n"(64 * WIDE));

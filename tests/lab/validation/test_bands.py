@@ -129,8 +129,8 @@ def test_bands_are_as_wide_as_left_out_suites_ask_for():
     factors = {f.measured: f for f in left_out_factors(suites)}
     assert (factors[True].rows, factors[True].factor) == (40, pytest.approx(2.0))
     assert (factors[False].rows, factors[False].factor) == (30, pytest.approx(2.0))  # 1.5 alone
-    assert left_out_factors(suites[:2])[0].factor == pytest.approx(2.0)
-    assert not left_out_factors((suites[0], validated("few", [0.1] * 9)))
+    assert next(left_out_factors(suites[:2])).factor == pytest.approx(2.0)
+    assert not list(left_out_factors((suites[0], validated("few", [0.1] * 9))))
 
 
 def test_factors_of_left_out_suites_widen_the_bands(measured):

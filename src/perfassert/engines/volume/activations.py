@@ -165,7 +165,7 @@ class Window:
         runs = _executed_runs(groups, first, last, sector)
         if direction is Direction.LOAD:
             fill = page_fill(runs, device.dram_granularity, device.dram_page_bytes)
-            return fill * self._share_at_a_time(groups)
+            return fill * self._share_at_a_time(groups, most)
         kept = (self.around - self.waiting) / 2 * (self.last - self.first)
         kept = int(kept * self._executed_share(groups[0].sampled))
         ends = (numbers[first] - kept, numbers[last - 1] + kept + 1)
@@ -174,13 +174,12 @@ class Window:
         fill = page_fill(runs, sector, device.dram_page_bytes)
         return fill * _growth_by_neighbours(runs, around, sector, line)
 
-    def _share_at_a_time(self, groups: Sequence[ExecutedGroup]) -> float:
-        """How much of the pages that a block fills in all it fills in the iterations of a window,
+    def _share_at_a_time(self, groups: Sequence[ExecutedGroup], most: int) -> float:
+        """The share that a block fills of its pages in the iterations of a window, of ``most``,
         which all blocks run at the same time: threads that read a stripe each fill theirs one
         after the other."""
         visits = [v for g in groups if (v := g.touched.visits) is not None]
         spread = [p for g in groups if (p := g.touched.spread) is not None]
-        most = max((v.most for v in visits), default=1)
         length = 1 << int(log2(max(1.0, self.waiting * most)))
         if length >= most or self.waiting >= 1 or not spread:
             return 1.0

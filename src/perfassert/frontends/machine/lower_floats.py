@@ -24,6 +24,7 @@ _ROUNDINGS = {"RM": Rounding.DOWN, "RP": Rounding.UP, "RZ": Rounding.ZERO,
 _RELATIONS = Known({"F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
               "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "NUM": Relation.ORDERED,
               "NAN": Relation.UNORDERED, "T": Relation.ALWAYS})  # fmt: skip
+_COMPARING = "F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR"
 _FUNCTIONS = Known({f.name: f for f in Function} | {
     "RCP64H": Function.RCP_HIGH, "RSQ64H": Function.RSQ_HIGH,
 })  # fmt: skip
@@ -61,7 +62,7 @@ def _comparison(i: LoweringStep) -> tuple[int, int]:
     return relation, int(unordered)
 
 
-@knows("F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR FTZ")
+@knows(f"{_COMPARING} FTZ")
 def _fsetp(i: LoweringStep) -> None:
     result = i.registers.temporary()
     detail = (*_comparison(i), int("FTZ" in i.modifiers))
@@ -69,7 +70,7 @@ def _fsetp(i: LoweringStep) -> None:
     join_predicates(i, result, 2)
 
 
-@knows("F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR")
+@knows(_COMPARING)
 def _dsetp(i: LoweringStep) -> None:
     result = i.registers.temporary()
     i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _comparison(i))
@@ -100,7 +101,7 @@ def _fchk(i: LoweringStep) -> None:
     i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
 
 
-@knows("U8 S8 U16 S16 U32 S32 U64 S64 F64 F32 RM RP RZ")
+@knows(f"{' '.join(_INTEGERS)} F64 F32 RM RP RZ")
 def _i2f(i: LoweringStep) -> None:
     bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
     if i.operands[0].sign:
@@ -123,7 +124,7 @@ def _narrow(i: LoweringStep, bits: int, signed: bool) -> int:
     return i.new(Kind.EXTEND, (register, i.literal(bits)), (int(signed), 0))
 
 
-@knows("U8 S8 U16 S16 U32 S32 U64 S64 F64 F32 TRUNC FLOOR CEIL FTZ NTZ")
+@knows(f"{' '.join(_INTEGERS)} F64 F32 TRUNC FLOOR CEIL FTZ NTZ")
 def _f2i(i: LoweringStep) -> None:
     bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
     double = "F64" in i.modifiers

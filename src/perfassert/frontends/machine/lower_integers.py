@@ -46,7 +46,8 @@ _LANES = {"SR_LANEID": "laneid", "SR_EQMASK": "lanemask_eq", "SR_LTMASK": "lanem
           "SR_LEMASK": "lanemask_le", "SR_GTMASK": "lanemask_gt", "SR_GEMASK": "lanemask_ge",
           "SR_SWINHI": "shared window", "SR_LWINHI": "local window"}  # fmt: skip
 _NOTHING = ("SRZ", "SR_CgaCtaId")
-_WORD = 32
+_WORD = 32  # bits
+_PACKED = "16x2 U16x2 S16x2 8x4 U8x4 S8x4"
 _LANE = re.compile(r"([SU]?)(8|16|32)(?:x[24])?")
 
 
@@ -105,17 +106,19 @@ def _iadd3(i: LoweringStep) -> None:
     _add(i, (0, 1, 2))
 
 
-@knows("X 64 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
+@knows(f"X 64 {_PACKED}")
 def _iadd(i: LoweringStep) -> None:
     if _lane(i)[0] == _WORD:
         _add(i, (0, 1))
-        return
+    else:
+        i.emit(Kind.MOVE, (i.target,), (_add_lanes(i),))
+
+
+def _add_lanes(i: LoweringStep) -> int:
+    """The sum of the first two operands, lane by lane."""
     (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
-
-    def add(left: int, right: int) -> int:
-        return i.new(Kind.ADD, (left, right, 0), (first | second << 1,))
-
-    i.emit(Kind.MOVE, (i.target,), (_each_lane(i, (a, b), add),))
+    minus = (first | second << 1,)
+    return _each_lane(i, (a, b), lambda left, right: i.new(Kind.ADD, (left, right, 0), minus))
 
 
 @knows("X WIDE HI U32 MOV SHL IADD")
@@ -214,7 +217,7 @@ def _select_words(i: LoweringStep) -> None:
         i.emit(Kind.SELECT, (i.target,), (i.word(0), i.word(1), i.predicate(2)))
 
 
-@knows("U32 S32 U64 S64 RELU 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
+@knows(f"U32 S32 U64 S64 RELU {_PACKED}")
 def _minmax(i: LoweringStep) -> None:
     if "U64" in i.modifiers or "S64" in i.modifiers:
         _minmax_pairs(i)
@@ -233,20 +236,13 @@ def _minmax_pairs(i: LoweringStep) -> None:
     i.emit(Kind.MOVE, (low,), (kept,))
 
 
-@knows("U32 S32 RELU 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
+@knows(f"U32 S32 RELU {_PACKED}")
 def _add_minmax(i: LoweringStep) -> None:
     """min(a + b, c), or max."""
-    (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
-    width, signed = _lane(i)
-
-    def add(left: int, right: int) -> int:
-        total = i.new(Kind.ADD, (left, right, 0), (first | second << 1,))
-        return total if width == _WORD else _extract_field(i, total, 0, width, signed)
-
-    _extreme(i, (_each_lane(i, (a, b), add), i.word(2)), i.predicate(3))
+    _extreme(i, (_add_lanes(i), i.word(2)), i.predicate(3))
 
 
-@knows("U32 S32 RELU 16x2 U16x2 S16x2 8x4 U8x4 S8x4")
+@knows(f"U32 S32 RELU {_PACKED}")
 def _minmax3(i: LoweringStep) -> None:
     if len(i.operands) != 4:
         raise Untranslated(i.instruction.text)

@@ -12,7 +12,7 @@ have measured, and of kinds that they have not, whose bands are those of similar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -64,8 +64,8 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """By how much a band of other suites has to be wider to hold for nine of ten ``rows`` of one
-    that was left out; ``measured``: whether the others had measured kernels of that kind."""
+    """The factor that makes a band of other suites hold for nine of ten ``rows`` of one that was
+    left out; ``measured``: whether the others had measured kernels of that kind."""
 
     metric: str
     measured: bool
@@ -106,15 +106,12 @@ def coverage(
     return result
 
 
-def left_out_factors(validations: Sequence[Validation]) -> tuple[LeftOut, ...]:
-    """What leaving out one suite after the other shows of the time; guesses do not count, and no
-    band becomes narrower. Volumes of a few sectors, whose errors are large, decide about others."""
-    return tuple(_left_out_of_metric("time", list(_points("time", validations))))
-
-
-def _left_out_of_metric(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
+def left_out_factors(validations: Sequence[Validation]) -> Iterator[LeftOut]:
+    """The factors of the time's bands; guesses do not count, and no band becomes narrower. Volumes
+    have none: those of a few sectors, whose errors are large, would decide."""
+    metric = "time"
     ratios: dict[bool, list[_Point]] = {True: [], False: []}
-    for _, table, unseen in _leave_out_suites(metric, points):
+    for _, table, unseen in _leave_out_suites(metric, list(_points(metric, validations))):
         for point in unseen:
             band = nearest_error(point.kind, table)
             if band and point.kind != GUESSED:
@@ -136,7 +133,7 @@ def _leave_out_suites(
         yield name, table, [p for p in points if p.suite == name and not p.fitted]
 
 
-def bands_text(entries: Sequence[Band], model_version: str, factors: Sequence[LeftOut] = ()) -> str:
+def bands_text(entries: Sequence[Band], model_version: str, factors: Iterable[LeftOut] = ()) -> str:
     """The table as TOML."""
     parts = [_HEADER.format(version=model_version)]
     for f in factors:

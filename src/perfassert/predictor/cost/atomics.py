@@ -34,8 +34,8 @@ def atomic_cycles(model: Model) -> float:
 
 
 def _lane_cycles(model: Model) -> float:
-    """Of all lanes whose rate was measured; integers that go to fewer lines than the measured ones
-    did, and floating-point numbers where the slices of the L2 are not known, leave it open."""
+    """Cycles of all lanes whose rate was measured; 0 of integers that go to fewer lines than the
+    measured ones did, and then of other numbers, too, where the slices of the L2 are not known."""
     kernel, device = model.bound_launch.kernel, model.device
     if not device.l2_atomic_lane_cycles or not isinstance(kernel, BoundKernel):
         return 0.0
@@ -63,7 +63,7 @@ def _lane_cycles(model: Model) -> float:
 
 
 def _busy_slices(sectors: int, device: Device) -> float:
-    """So many slices of the L2 as the sectors that atomics touch lie in.
+    """Return how many slices of the L2 the sectors that atomics touch lie in.
 
     An RTX 3080 has 40 of 512 bytes: 256 doubles lie in 4, so that the other 36 are idle. Integers
     are served by the sector: 512 of them, in 4 slices, at the rate of doubles in 40.

@@ -56,8 +56,8 @@ def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionG
 
 
 def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -> float:
-    """Of an SM, for each further page that a warp's lanes lie in: the device translates so many
-    addresses in a cycle for all of them, unless an SM's own table holds all pages of a wave."""
+    """Cycles of an SM for each further page that a warp's lanes lie in: all SMs share the device's
+    translations, unless their own tables hold all pages of a wave."""
     pages = estimate.diagnostics.get("wave_tlb_pages", 0.0)
     if not device.tlb_pages_per_cycle or pages <= device.tlb_pages:
         return 0.0

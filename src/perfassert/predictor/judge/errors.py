@@ -64,7 +64,7 @@ TRAITS = {
 _BEYOND = 1.5
 """So many times the most that was measured is another regime."""
 _NEVER_KNOWN_BETTER = 0.01
-"""Of a kind that was not measured, though others like it are exact."""
+"""The least error of a kind that was not measured, though others like it are exact."""
 
 
 @dataclass(frozen=True, slots=True)
