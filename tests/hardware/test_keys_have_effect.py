@@ -34,7 +34,7 @@ def accesses(loads, stores=(), shape=(1 << 20,), **more):
 KERNELS = Path(__file__).parents[2] / "validation" / "kernels"
 NEED_COMPILED_CODE = {
     "shared_atomic_cycles", "shared_merged_passes", "l2_update_cycles", "l2_atomic_lane_cycles",
-    "l2_slices", "l2_slice_bytes",
+    "l2_double_cycles", "l2_slices", "l2_slice_bytes",
 }  # fmt: skip
 
 
@@ -112,7 +112,12 @@ def devices():
     """As shipped, and with an instruction cache that code does not fit into and a rate of atomics
     that some slices of the L2 share."""
     a100 = pa.device("a100")
-    atomics = {"l2_atomic_lane_cycles": 0.03, "l2_slices": 40, "l2_slice_bytes": 512}
+    atomics = {
+        "l2_atomic_lane_cycles": 0.003,
+        "l2_double_cycles": 1.3,
+        "l2_slices": 40,
+        "l2_slice_bytes": 512,
+    }
     both = (a100, a100.replace(instruction_cache_bytes=1024, **atomics))
     return {device: [predicted(case, device) for case in cases()] for device in both}
 

@@ -26,7 +26,7 @@ from perfassert.hardware.schema import CHOICES, VALUES
 from perfassert.quantity import to_real
 
 _TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles", "l2_update_cycles",
-          "l2_atomic_lane_cycles", "l2_packet_cycles")  # fmt: skip
+          "l2_atomic_lane_cycles", "l2_double_cycles", "l2_packet_cycles")  # fmt: skip
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 _KINDS: dict[str, type] = {
@@ -102,10 +102,11 @@ class Device:
             address.
         l2_update_cycles: the same of floating-point additions, increments and decrements; 0 if
             unknown.
-        l2_atomic_lane_cycles: of the whole L2 for each atomic operation of a thread, whatever
-            the addresses, where neighbouring threads go to neighbouring ones; 0 if unknown.
-        l2_slices, l2_slice_bytes: parts of the L2 that serve atomics beside each other; bytes that
-            lie in the same one. 0: all of them serve any target.
+        l2_atomic_lane_cycles: of the whole L2 for each atomic operation of a thread, where
+            neighbouring threads go to neighbouring words of 32 bits; 0 if unknown.
+        l2_double_cycles: of one slice of the L2 for each floating-point addition of 64 bits.
+        l2_slices, l2_slice_bytes: parts of the L2 that serve atomics beside each other, one sector
+            at a time; bytes that lie in the same one. 0: all of them serve any target.
         dram_bandwidth: measured, reads and writes together, in bytes per second.
         dram_alone_factor: what reads or writes alone reach, in units of ``dram_bandwidth``.
         dram_peak_bandwidth: nominal, which no launch exceeds, in bytes per second; 0 if unknown.
@@ -202,6 +203,7 @@ class Device:
     l2_atomic_cycles: float
     l2_update_cycles: float
     l2_atomic_lane_cycles: float
+    l2_double_cycles: float
     l2_slices: int
     l2_slice_bytes: int
     dram_bandwidth: float

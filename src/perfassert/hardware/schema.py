@@ -82,6 +82,7 @@ VALUES: dict[str, ValueRule] = {
     "l2_atomic_cycles": _cycles_if_any,
     "l2_update_cycles": _cycles_if_any,
     "l2_atomic_lane_cycles": _cycles_if_any,
+    "l2_double_cycles": _cycles_if_any,
     "l2_slices": _count_if_any,
     "l2_slice_bytes": _bytes_if_any,
     "dram_bandwidth": ValueRule(_BANDWIDTH),

@@ -194,31 +194,30 @@ class Sampled:
 
 _FULLEST = 256  # places that are kept: the fullest one is wanted
 _SECTOR = 32  # bytes
+PART_BYTES = 256
+"""As many neighbours as no two slices of an L2 share."""
 
 
 class Meeting(NamedTuple):
-    """Atomics of a launch where most of them meet: ``operations`` of threads, by address, and
+    """Atomics of a launch where most of them meet: ``operations`` of threads, by address;
     ``turns``, by sector: one for each warp instruction that goes there, or as many as it has lanes
-    on the same address. ``sectors``: that the blocks looked at touch in all."""
+    on the same address; both again by part of :data:`PART_BYTES`."""
 
     operations: Mapping[int, float]
     turns: Mapping[int, float]
-    sectors: int = 0
+    part_operations: Mapping[int, float]
+    part_turns: Mapping[int, float]
 
     def plus(self, other: Meeting) -> Meeting:
         """Both together."""
-        return Meeting(
-            _sum(self.operations, other.operations),
-            _sum(self.turns, other.turns),
-            max(self.sectors, other.sectors),
-        )
+        return Meeting(*(_sum(one, two) for one, two in zip(self, other, strict=True)))
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
     return {place: one.get(place, 0.0) + other.get(place, 0.0) for place in {**one, **other}}
 
 
-NO_MEETING = Meeting({}, {})
+NO_MEETING = Meeting({}, {}, {}, {})
 
 
 def meeting(
@@ -255,10 +254,12 @@ def meeting(
         fullest = np.argsort(-sums, kind="stable")[:_FULLEST]
         return {int(distinct[i]): float(sums[i]) for i in fullest}
 
+    in_parts = _SECTOR * sectors[first] // PART_BYTES
     return Meeting(
         over_all(places[place], counts, blocks[row]),
         over_all(sectors[first], turns, blocks[row[first]]),
-        len(np.unique(places // _SECTOR)),
+        over_all(places[place] // PART_BYTES, counts, blocks[row]),
+        over_all(in_parts, turns, blocks[row[first]]),
     )
 
 

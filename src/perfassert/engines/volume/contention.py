@@ -1,4 +1,10 @@
-"""Atomic operations that contend for one sector take turns: how many do, and how long.
+"""Atomic operations that contend for one sector, or for one slice of the L2, take turns: how many
+do, and how long.
+
+A slice serves one sector in :func:`slice_cycles`, and two slices share each stretch of twice
+``l2_slice_bytes``: by parts of 256 bytes they take turns (docs/results/h100.md, *Atomics*). 128
+floats, 512 bytes side by side, lie in two slices, eight sectors in each. A warp that adds to 32 of
+them takes one slice four turns.
 
 Where blocks are sampled, what several of them have in common is taken to be common to all; what
 only one of them touches is its own.
@@ -16,32 +22,43 @@ from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.warps import lane_addresses
 from perfassert.hardware.model import Device
-from perfassert.kernel.executed import NO_MEETING, Meeting, meeting, spread_blocks
+from perfassert.kernel.executed import (
+    NO_MEETING,
+    PART_BYTES,
+    Meeting,
+    meeting,
+    spread_blocks,
+)
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import AtomicTurn
 
 _LANES = 1 << 17  # that are looked at, of a group: all where there are no more
 _BLOCKS = 16  # spread over the grid, at least
+_DOUBLE = 8  # bytes
+
+_Kind = tuple[AtomicTurn, int]
+"""And the bytes of an operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
     """Of global memory, the most of each: ``operations`` of threads on one address; ``cycles`` for
     which one sector is occupied, and those of ``unmeasured`` atomics, whose rate is not known;
-    ``sectors`` that those of one field touch."""
+    ``slice_cycles`` for which one slice of the L2 is occupied, 0 if its size is not known."""
 
     operations: float = 0.0
     cycles: float = 0.0
     unmeasured: float = 0.0
-    sectors: int = 0
+    slice_cycles: float = 0.0
 
-    def at_least(self, met: Mapping[AtomicTurn, Meeting], device: Device) -> Contention:
+    def at_least(self, met: Mapping[_Kind, Meeting], device: Device) -> Contention:
         """The larger of each."""
         operations: dict[int, float] = {}
         cycles: dict[int, float] = {}
         unmeasured: dict[int, float] = {}
-        for turn, own in met.items():
+        slices: dict[int, float] = {}
+        for (turn, width), own in met.items():
             each = turn_cycles(turn, device)
             for address, count in own.operations.items():
                 operations[address] = operations.get(address, 0.0) + count
@@ -49,11 +66,16 @@ class Contention:
                 cycles[sector] = cycles.get(sector, 0.0) + count * each
                 if not is_measured(turn, device):
                     unmeasured[sector] = unmeasured.get(sector, 0.0) + count * each
+            for part, count in own.part_turns.items() if device.l2_slice_bytes else ():
+                operated = own.part_operations.get(part, 0.0)
+                busy = slice_cycles(turn, width, count, operated, device)
+                place = _slice(part, device)
+                slices[place] = slices.get(place, 0.0) + busy
         return Contention(
             max([self.operations, *operations.values()]),
             max([self.cycles, *cycles.values()]),
             max([self.unmeasured, *unmeasured.values()]),
-            max([self.sectors, *(own.sectors for own in met.values())]),
+            max([self.slice_cycles, *slices.values()]),
         )
 
 
@@ -65,6 +87,21 @@ def turn_cycles(turn: AtomicTurn, device: Device) -> float:
     if turn is AtomicTurn.ADDITION:
         return device.l2_atomic_cycles
     return device.l2_update_cycles or device.l2_atomic_cycles
+
+
+def slice_cycles(
+    turn: AtomicTurn, width: int, turns: float, operations: float, device: Device
+) -> float:
+    """Return how long a slice of the L2 needs for so many turns in its sectors, of operations on
+    ``width`` bytes: a turn serves a whole sector, but doubles are added one after the other."""
+    adds_doubles = turn is AtomicTurn.UPDATE and width == _DOUBLE
+    each = device.l2_double_cycles if adds_doubles else 0.0
+    return max(turns * device.l2_atomic_cycles, operations * each)
+
+
+def _slice(part: int, device: Device) -> int:
+    """Return the slice of a part: of neighbours in one stretch, the even or the odd ones."""
+    return part // max(2, 2 * device.l2_slice_bytes // PART_BYTES) * 2 + part % 2
 
 
 def is_measured(turn: AtomicTurn, device: Device) -> bool:
@@ -82,17 +119,18 @@ def find_contention(groups: LaunchGroups) -> Contention:
         if atomic:
             most = most.at_least(_find_meetings(atomic, groups.launch, device), device)
     for executed in groups.executed.values():
-        met: dict[AtomicTurn, Meeting] = {}
+        met: dict[_Kind, Meeting] = {}
         for group in executed:
-            met[group.turn] = met.get(group.turn, NO_MEETING).plus(group.touched.meeting)
+            kind = group.turn, group.item_bytes
+            met[kind] = met.get(kind, NO_MEETING).plus(group.touched.meeting)
         most = most.at_least(met, device)
     return most
 
 
 def _find_meetings(
     groups: Sequence[AccessGroup], launch: Launch, device: Device
-) -> dict[AtomicTurn, Meeting]:
-    result: dict[AtomicTurn, Meeting] = {}
+) -> dict[_Kind, Meeting]:
+    result: dict[_Kind, Meeting] = {}
     for group in groups:
         grid = _working(group, launch)
         chosen = _spread(grid, _LANES // launch.threads_per_block)
@@ -103,9 +141,9 @@ def _find_meetings(
             addresses: IntArray = lanes.addresses[lanes.some] + offset
             met = meeting(addresses, active, block, len(chosen), prod(grid))
             weight, count = float(lanes.weight.mean()), len(chosen)
-            operations = _count_again(met.operations, weight, count)
-            met = Meeting(operations, _count_again(met.turns, weight, count), met.sectors)
-            result[group.turn] = result.get(group.turn, NO_MEETING).plus(met)
+            met = Meeting(*(_count_again(each, weight, count) for each in met))
+            kind = group.turn, group.item_bytes
+            result[kind] = result.get(kind, NO_MEETING).plus(met)
     return result
 
 

@@ -1,95 +1,66 @@
 """Atomic operations on global memory: the time that they take in the L2, and what nobody measured.
 
-In one sector they take turns. Measurements distinguish 32-bit integer additions from
-floating-point additions, increments and decrements, none with a result. On different addresses the
-whole L2 serves so many lanes in a cycle, measured where neighbouring threads go to neighbouring
-addresses; a small target lies in few of its slices, which share that rate equally. Other atomics
-(64-bit integers, pairs of halves, results, exchanges, compare-and-swap, other operations, lanes in
-sectors of their own) are assumed to take as long as a floating-point addition where they contend,
-and as long as their traffic where they do not.
+In one sector they take turns, and so do sectors in one slice of the L2. Measurements distinguish
+32-bit integer additions from floating-point additions, increments and decrements, none with a
+result. On different addresses all slices serve them beside each other. Other atomics (64-bit
+integers, pairs of halves, results, exchanges, compare-and-swap, other operations) are assumed to
+take as long as a floating-point addition where they contend, and as long as their traffic where
+they do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perfassert.engines.volume.contention import is_measured
+from perfassert.engines.volume.contention import is_measured, slice_cycles
 from perfassert.engines.volume.on_chip import AccessCost
-from perfassert.hardware.model import Device
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.machine import AtomicTurn
 from perfassert.predictor.model import Model
 from perfassert.source import Assumption
 
-_LINES = 16  # as few as a launch went to whose rate was measured
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
 GUESSED_FROM = 0.05
 """A larger share of instructions, bytes or turns on stand-ins makes a prediction a guess."""
 
 
 def atomic_cycles(model: Model) -> float:
-    """For which the L2 is busy with atomics: on the fullest address, or with all of them."""
-    return max(model.bound_launch.estimate.contention.cycles, _lane_cycles(model))
+    """Cycles for which atomics keep the L2 busy: its fullest address, its fullest slice, or all of
+    its slices."""
+    contention = model.bound_launch.estimate.contention
+    return max(contention.cycles, contention.slice_cycles, _whole_cycles(model))
 
 
-def _lane_cycles(model: Model) -> float:
-    """Cycles of all lanes whose rate was measured; 0 of integers that go to fewer lines than the
-    measured ones did, and then of other numbers, too, where the slices of the L2 are not known."""
+def _whole_cycles(model: Model) -> float:
+    """Cycles of the whole L2, if all slices do the same; 0 if its rate is not known."""
     kernel, device = model.bound_launch.kernel, model.device
     if not device.l2_atomic_lane_cycles or not isinstance(kernel, BoundKernel):
         return 0.0
-    estimate = model.bound_launch.estimate
-    moved, integers, others = 0.0, 0.0, 0.0
+    costs = model.bound_launch.estimate.accesses
+    lanes_in_all = in_slices = 0.0
     for node in kernel.graph.nodes:
         for index in node.touches:
-            access, cost = kernel.bound[index], estimate.accesses.get(index)
-            if _is_atomic(access) and cost and _has_lane_rate(access, cost, device):
-                lanes = kernel.graph.executions(node, model.warps) * cost.lanes
-                moved += lanes * access.bytes
-                if access.turn is AtomicTurn.ADDITION:
-                    integers += lanes
-                else:
-                    others += lanes
-    working = model.bound_launch.working
-    touched = moved * working / max(1.0, estimate.contention.operations)
-    few = touched < _LINES * device.l1_line_bytes
-    integers = 0.0 if few else integers
+            access, cost = kernel.bound[index], costs.get(index)
+            if _is_atomic(access) and cost is not None and is_measured(access.turn, device):
+                executions = kernel.graph.executions(node, model.warps)
+                turns, lanes = executions * cost.sectors, executions * cost.lanes
+                in_slices += slice_cycles(access.turn, access.bytes, turns, lanes, device)
+                lanes_in_all += lanes
+    cycles = lanes_in_all * device.l2_atomic_lane_cycles
     if device.l2_slices:
-        others *= device.l2_slices / _busy_slices(estimate.contention.sectors, device)
-    elif few:
-        others = 0.0
-    return device.l2_atomic_lane_cycles * working * (integers + others)
-
-
-def _busy_slices(sectors: int, device: Device) -> float:
-    """Return how many slices of the L2 the sectors that atomics touch lie in.
-
-    An RTX 3080 has 40 of 512 bytes: 256 doubles lie in 4, so that the other 36 are idle. Integers
-    are served by the sector: 512 of them, in 4 slices, at the rate of doubles in 40.
-    """
-    touched = sectors * device.sector_bytes
-    return min(float(device.l2_slices), max(1.0, touched / device.l2_slice_bytes))
-
-
-def _has_lane_rate(access: BoundAccess, cost: AccessCost | None, device: Device) -> bool:
-    """Whether it was measured: lanes lie side by side, each on its own address, and the kind is
-    known."""
-    if cost is None or not is_measured(access.turn, device):
-        return False
-    filled = cost.lanes * access.bytes
-    return filled / 2 < cost.sectors * device.sector_bytes <= filled
+        cycles = max(cycles, in_slices / device.l2_slices)
+    return cycles * model.bound_launch.working
 
 
 def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
     """Atomics that decide about the time at an assumed rate; whoever limits it, they do."""
-    device, costs = model.device, model.bound_launch.estimate.accesses
-    measured = _lane_cycles(model) > 0
+    device = model.device
+    known = bool(device.l2_atomic_lane_cycles)
     atomic = [
         access
-        for index, access in enumerate(kernel.bound)
-        if _is_atomic(access)
-        and not (measured and _has_lane_rate(access, costs.get(index), device))
+        for access in kernel.bound
+        if _is_atomic(access) and not (known and is_measured(access.turn, device))
     ]
     if limiter == "atomics":
         yield from _unmeasured_turns(model, atomic)
