@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from perfassert.lab.validation.bands import bands, bands_text, coverage, left_out_factors
+from perfassert.lab.validation.bands import bands, bands_text, hold_out, left_out_factors
 from perfassert.predictor.judge import errors
 from perfassert.predictor.judge.errors import PredictionKind, error_band
 
@@ -19,7 +19,7 @@ TRAITS = {
 }
 
 
-def validated(name, wrong, kind=DRAM, fitted=False, traits=None):
+def validated(name, wrong, kind=DRAM, fitted=False, traits=None, device="A100"):
     """A suite whose times are too long by those shares."""
     count = len(wrong)
     measured = np.arange(1.0, count + 1)
@@ -27,6 +27,7 @@ def validated(name, wrong, kind=DRAM, fitted=False, traits=None):
         spec=SimpleNamespace(name="time"), kinds=(kind,) * count, groups=((),) * count,
         measured=measured, predicted=measured * (1 + np.asarray(wrong)),
         fitted=(fitted,) * count, traits=tuple(traits or [TRAITS] * count),
+        devices=(device,) * count,
     )  # fmt: skip
     suite = SimpleNamespace(path=SimpleNamespace(stem=name), title=name)
     return SimpleNamespace(suite=suite, metrics=(result,))
@@ -69,9 +70,34 @@ def test_similar_kinds_stand_for_one_that_was_not_measured():
     assert kinds == {DRAM, replace(DRAM, arch="any"), PredictionKind("any", "compiled", "any")}
 
 
-def test_coverage_leaves_the_suite_out():
-    exact, rough = validated("exact", [0.01] * 20), validated("rough", [0.3] * 20)
-    assert coverage([exact, rough]) == {"exact": (20, 1.0), "rough": (20, 0.0)}
+def shares(held):
+    groups = {row.group for row in held}
+    return {name: np.mean([row.inside for row in held if row.group == name]) for name in groups}
+
+
+def test_held_out_rows_have_no_part_in_their_bands():
+    """Of two suites each has the other's band; of two devices likewise, whatever their suites."""
+    exact, rough = validated("exact", [0.01] * 20), validated("rough", [0.3] * 20, device="V100")
+    assert shares(hold_out([exact, rough], "suite")) == {"exact": 1, "rough": 0}
+    more = validated("more", [0.005] * 20, device="V100")
+    assert shares(hold_out([exact, rough, more], "suite")) == {"exact": 1, "rough": 0, "more": 1}
+    assert shares(hold_out([exact, rough, more], "device")) == {"A100": 1, "V100": 0.5}
+
+
+def test_held_out_bands_are_widened_by_what_the_others_ask_for():
+    """Among the other two suites one needs three times the other's band, so that the third has
+    three times the wider one."""
+    suites = validated("a", [0.1] * 20), validated("b", [0.3] * 20), validated("c", [0.8] * 20)
+    held = hold_out(suites, "suite")
+    assert all(row.band == pytest.approx(0.9) for row in held if row.group == "c")
+
+
+def test_a_held_out_kernel_beyond_what_the_others_measured_has_the_band_of_similar_ones():
+    near = validated("near", [0.1] * 20)
+    other = validated("other", [0.4] * 20, replace(DRAM, arch="sm_90"))
+    large = validated("large", [0.3] * 20, traits=[{**TRAITS, "registers": 168.0}] * 20)
+    held = [row for row in hold_out([near, other, large], "suite") if row.group == "large"]
+    assert all(row.inside and row.band >= 0.4 for row in held)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from perfassert.lab.validation.decisions import decisions_page
 from perfassert.lab.validation.pairs import (
     Decisions,
     MeasuredPair,
+    decide_other_devices,
     decide_other_half,
     decide_other_suites,
     fit_pair_errors,
@@ -29,7 +30,7 @@ def drawn(error, count, seed=3, suite="a"):
     distances = numbers.exponential(0.2, count)
     return [
         MeasuredPair(
-            suite, KIND, distance, distance,
+            suite, ("d", "d"), KIND, distance, distance,
             bool(numbers.random() < error.probability(float(np.exp(distance)))), i % 2, False,
         )
         for i, distance in enumerate(distances)
@@ -118,7 +119,7 @@ def test_figures_of_decisions():
 def test_times_within_a_percent_are_not_decided_by_the_rounded_table():
     """All orders are right, so that the finest error wins that the limit admits."""
     certain = [
-        MeasuredPair("a", KIND, distance, distance, True, 0, False)
+        MeasuredPair("a", ("d", "d"), KIND, distance, distance, True, 0, False)
         for distance in np.linspace(0.001, 0.3, 200)
     ]
     assert all(fit.error.margin() >= 0.01 for fit in fit_pair_errors(certain))
@@ -139,12 +140,26 @@ def test_the_table_can_be_read(monkeypatch, tmp_path):
         reader._table.cache_clear()
 
 
+def test_pairs_of_a_device_are_judged_by_other_devices():
+    """On one device all orders are right and on the other half of them: each expects the other."""
+    right, wrong = validated("right", 40, 0.001, devices=("a",)), validated("wrong", 40, 9.0)
+    judged = decide_other_devices(measured_pairs([right, wrong]))
+    assert set(judged) == {"a", "d"}
+    assert judged["a"].right.mean() > 0.98
+    assert judged["a"].probability.mean() < 0.7
+    assert judged["d"].right.mean() < 0.7
+    assert judged["d"].probability.mean() > 0.98
+
+
 def test_the_page_names_suites_and_shows_the_diagram():
     from datetime import date
 
     results = [validated("one", 60, 0.1, kinds=("l1", "dram")), validated("three", 60, 0.1)]
+    assert "other devices" not in decisions_page(results, date(2026, 1, 2), "page.svg")[0]
+    results.append(validated("four", 60, 0.1, devices=("elsewhere",)))
     text, picture = decisions_page(results, date(2026, 1, 2), "page.svg")
     assert "suite one" in text
+    assert "| elsewhere" in text
     assert "suite three" in text
     assert "(page.svg)" in text
     assert picture.startswith(b"<?xml")

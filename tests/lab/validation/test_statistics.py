@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfassert.lab.validation.statistics import (
+    binomial_interval,
     kendall,
     ordered_pairs,
     percentage_errors,
@@ -163,3 +164,12 @@ def test_a_constant_prediction_has_no_skill_in_its_group():
 def test_a_single_group_is_the_whole():
     whole, parts = summarize_groups(vector(1, 2), vector(3, 3), [(), ()])
     assert whole == parts[()]
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(9, 10), (0, 5), (5, 5), (40, 80)])
+def test_ends_of_the_binomial_interval_are_just_as_likely_as_allowed(successes, trials):
+    """At each end the share seen lies 1.96 standard deviations away; none is outside of 0 to 1."""
+    for end in binomial_interval(successes, trials):
+        assert -1e-12 < end < 1 + 1e-12
+        deviation = math.sqrt(end * (1 - end) / trials)
+        assert abs(successes / trials - end) == pytest.approx(1.96 * deviation, rel=1e-4, abs=1e-6)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timezone
+from itertools import chain, pairwise
 from pathlib import Path
 
 from perfassert.errors import PerfAssertError
-from perfassert.lab.validation.bands import coverage
+from perfassert.lab.validation.bands import HeldOut, hold_out
 from perfassert.lab.validation.run import MetricResult, Validation
-from perfassert.lab.validation.statistics import APART, Summary
+from perfassert.lab.validation.statistics import APART, Summary, binomial_interval
 from perfassert.lab.validation.suite import CellCondition, FittedOn, Suite
 from perfassert.lab.validation.targets import FIGURES
 from perfassert.report.tables import percent
@@ -63,9 +64,25 @@ _COVERAGE = """\
 ## How often the stated error holds
 
 A prediction states the error of its time that nine of ten predictions of its kind stay below. Here
-each suite is held against the band that all *other* suites give: rows that neither the band nor any
-value of the model has seen. A kind that no other suite has counts with the most similar kinds.
+rows that no value of the model has seen are held against the band that a prediction would state if
+their suite, or their device, had never been measured: calibrated, and widened, by all others.
+Extrapolated predictions count, too, and guesses with the band of guesses. The interval is what 95 %
+of samples of so many rows would show of that share, if rows did not depend on each other; those of
+one suite do. Groups of less than {least} rows count together.
+
+{suites}
+
+{devices}
+
+The same rows by what limits them, and by the width of the band:
+
+{limiters}
+
+{widths}
 """
+_LEAST = 40  # rows of a group that the page shows by itself
+_WIDTHS = (0.0, 0.1, 0.15, 0.2, 0.3, 0.5, float("inf"))
+"""Ends of the groups of bands."""
 _TAIL = """\
 ## What this does not say
 
@@ -79,6 +96,7 @@ _TAIL = """\
 [How a prediction is made](../explanation/model.md#what-is-not-modelled) lists what the model leaves
 out by construction.
 """
+_FEW, _ALL = "fewer rows", "all"
 _HEADING = ("metric", "n", *(figure.heading for figure in FIGURES.values()))
 
 
@@ -103,18 +121,59 @@ def accuracy_page(results: Sequence[Validation], day: date, rows: int | None = N
 
 def _coverage(results: Sequence[Validation]) -> Iterator[str]:
     """How often the error that is stated for a time holds, on suites that it has not seen."""
-    covered = coverage(results)
-    if len(covered) < 2:
+    by_suite, by_device = hold_out(results, "suite"), hold_out(results, "device")
+    if len({row.group for row in by_suite}) < 2:
         return
-    total = sum(rows for rows, _ in covered.values())
-    share = sum(rows * inside for rows, inside in covered.values()) / total
     names = {result.suite.path.stem: result.suite.title for result in results}
-    rows = [
-        (names[name], str(rows), percent(inside, signed=False))
-        for name, (rows, inside) in covered.items()
+    both = {"suite": by_suite, "device": by_device}
+    yield _COVERAGE.format(
+        least=_LEAST,
+        suites=_shares("suite", {"suite": by_suite}, lambda row: names[row.group]),
+        devices=_shares("device", {"device": by_device}, lambda row: row.group),
+        limiters=_shares("limiter", both, lambda row: row.limiter),
+        widths=_shares("band", both, _width),
+    )
+
+
+def _width(row: HeldOut) -> str:
+    low, high = next(ends for ends in pairwise(_WIDTHS) if row.band <= ends[1])
+    if high == _WIDTHS[-1]:
+        return f"above {percent(low, signed=False)}"
+    return f"{percent(low, signed=False)} to {percent(high, signed=False)}"
+
+
+def _shares(
+    what: str, rows: Mapping[str, Sequence[HeldOut]], group: Callable[[HeldOut], str]
+) -> str:
+    """Of each group the share within the band and its interval, once for each thing left out."""
+    columns = [_pool(each, group) for each in rows.values()]
+    names = sorted({name for column in columns for name in column} - {_FEW, _ALL})
+    table = [
+        (name, *chain.from_iterable(_share(column.get(name, ())) for column in columns))
+        for name in (*names, _FEW, _ALL)
+        if any(name in column for column in columns)
     ]
-    rows.append(("all", str(total), percent(share, signed=False)))
-    yield f"{_COVERAGE}\n{markdown_table(('suite', 'n', 'within the band'), rows)}\n"
+    heads = (text for left in rows for text in ("n", f"within, {left} left out", "interval"))
+    return markdown_table((what, *heads), table)
+
+
+def _pool(rows: Sequence[HeldOut], group: Callable[[HeldOut], str]) -> dict[str, list[bool]]:
+    """Whether rows are within their bands, by group; small groups together, and all."""
+    groups: dict[str, list[bool]] = {}
+    for row in rows:
+        groups.setdefault(group(row), []).append(row.inside)
+    pooled: dict[str, list[bool]] = {}
+    for name, inside in groups.items():
+        pooled.setdefault(name if len(inside) >= _LEAST else _FEW, []).extend(inside)
+    return {**pooled, _ALL: [row.inside for row in rows]}
+
+
+def _share(inside: Sequence[bool]) -> tuple[str, str, str]:
+    if not inside:
+        return "–", "–", "–"
+    low, high = binomial_interval(sum(inside), len(inside))
+    share = percent(sum(inside) / len(inside), signed=False)
+    return str(len(inside)), share, f"{percent(low, signed=False)} to {percent(high, signed=False)}"
 
 
 def _section(result: Validation) -> str:

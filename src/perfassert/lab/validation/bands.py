@@ -4,9 +4,10 @@ A band is calibrated as in split conformal prediction (Lei et al., *Distribution
 inference for regression*, 2018): of n errors that nothing was fitted on, the quantile at
 0.9 · (n + 1) / n holds a further one with a probability of 90 % if it is drawn alike. Rows of one
 suite are alike, those of another are not, so suites of eight and more rows weigh the same, and
-:func:`coverage` asks how often the band of all other suites holds for the rows of one.
-:func:`left_out_factors` says by how much bands have to be wider for that: of kinds that the others
-have measured, and of kinds that they have not, whose bands are those of similar kinds.
+:func:`left_out_factors` says by how much bands have to be wider to hold for the rows of a suite
+that had no part in them: of kinds that the others have measured, and of kinds that they have not,
+whose bands are those of similar kinds. :func:`hold_out` tests both: bands and factors of all other
+suites, or of all other devices, on rows that neither has seen.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -25,9 +27,14 @@ from perfassert.predictor.judge.errors import (
     LIKE,
     TRAITS,
     WITH_ERROR_BAND,
+    KnownError,
+    KnownErrors,
     PredictionKind,
+    error_of_like,
     examples_of,
+    find_band,
     nearest_error,
+    widen,
 )
 from perfassert.quantity import round_significant
 
@@ -74,10 +81,22 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A row against the ``band`` that all rows but those of its ``group``, a suite or a device,
+    state for it; ``inside``: whether its error stays within."""
+
+    group: str
+    limiter: str
+    band: float
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Point:
     """A prediction of one metric, and how wrong it was."""
 
     suite: str
+    device: str
     kind: PredictionKind
     error: float
     fitted: bool
@@ -93,25 +112,42 @@ def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
     )
 
 
-def coverage(
-    validations: Sequence[Validation], metric: str = "time"
-) -> dict[str, tuple[int, float]]:
-    """Suite → rows that nothing was fitted on, and the share of them whose error stays within the
-    band that all other suites give; guesses count with the band of guesses."""
-    result = {}
-    for name, table, unseen in _leave_out_suites(metric, list(_points(metric, validations))):
-        inside = [point.error <= (nearest_error(point.kind, table) or 0.0) for point in unseen]
-        if inside:
-            result[name] = len(inside), sum(inside) / len(inside)
+def hold_out(
+    validations: Sequence[Validation], left_out: Literal["suite", "device"], metric: str = "time"
+) -> list[HeldOut]:
+    """Rows that nothing was fitted on, each against the band that a prediction would state if its
+    suite, or its device, had never been measured; guesses count with the band of guesses."""
+    points = list(_points(metric, validations))
+    result = []
+    for name in dict.fromkeys(getattr(point, left_out) for point in points):
+        others = [point for point in points if getattr(point, left_out) != name]
+        known = {
+            band.kind: KnownError(band.kind, band.error, band.suite, band.fitted, band.most)
+            for band in _calibrate(metric, others)
+        }
+        factors = {f.measured: f.factor for f in _factors(metric, others)}
+        for point in points:
+            if getattr(point, left_out) == name and not point.fitted:
+                band = _band(point, known, factors)
+                inside = point.error <= band
+                result.append(HeldOut(name, point.kind.limiter, band, inside))
     return result
+
+
+def _band(point: _Point, known: KnownErrors, factors: Mapping[bool, float]) -> float:
+    band = find_band(known, point.kind, point.traits, lambda: error_of_like(known, point.kind))
+    return (band if point.kind == GUESSED else widen(band, factors)).error or 0.0
 
 
 def left_out_factors(validations: Sequence[Validation]) -> Iterator[LeftOut]:
     """The factors of the time's bands; guesses do not count, and no band becomes narrower. Volumes
     have none: those of a few sectors, whose errors are large, would decide."""
-    metric = "time"
+    return _factors("time", list(_points("time", validations)))
+
+
+def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
     ratios: dict[bool, list[_Point]] = {True: [], False: []}
-    for _, table, unseen in _leave_out_suites(metric, list(_points(metric, validations))):
+    for _, table, unseen in _leave_out_suites(metric, points):
         for point in unseen:
             band = nearest_error(point.kind, table)
             if band and point.kind != GUESSED:
@@ -172,10 +208,10 @@ def _metrics_with_bands() -> list[str]:
 def _points(metric: str, validations: Sequence[Validation]) -> Iterator[_Point]:
     for validation, result in _results(metric, validations):
         errors = percentage_errors(result.measured, result.predicted)
-        each = zip(result.kinds, errors, result.fitted, result.traits, strict=True)
-        for kind, error, fitted, traits in each:
+        each = zip(result.devices, result.kinds, errors, result.fitted, result.traits, strict=True)
+        for device, kind, error, fitted, traits in each:
             name = validation.suite.path.stem
-            yield _Point(name, kind or GUESSED, float(error), fitted, traits)
+            yield _Point(name, device, kind or GUESSED, float(error), fitted, traits)
 
 
 def _results(

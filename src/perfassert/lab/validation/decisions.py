@@ -11,6 +11,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.lab.validation.accuracy import markdown_table
 from perfassert.lab.validation.pairs import (
     Decisions,
+    decide_other_devices,
     decide_other_half,
     decide_other_suites,
     measured_pairs,
@@ -69,36 +70,57 @@ to expect of a kernel of a new kind.
 That the limiter of both launches decides how sure an order is, and so which kinds of pairs there
 are, was chosen with all of these pairs in view.
 """
+_DEVICES = """
+## Tested on other devices
+
+The pairs of each device are judged by probabilities that were calibrated on pairs of all *other*
+devices. A pair of two devices counts for both.
+
+{devices}
+
+{bins}
+"""
 
 
 def decisions_page(results: Sequence[Validation], day: date, picture: str) -> tuple[str, bytes]:
     """The page in Markdown, and the picture that it shows, as SVG."""
     pairs = measured_pairs(results)
     halves, suites = decide_other_half(pairs), decide_other_suites(pairs)
+    devices = decide_other_devices(pairs)
     titles = {result.suite.path.stem: result.suite.title for result in results}
     every = merge_decisions(list(halves.values()))
-    bins = [
-        (f"{low:g} to {high:g}", str(count), f"{mean:.3f}", f"{right:.3f}")
-        for low, high, count, mean, right in every.bins()
-    ]
     text = _PAGE.format(
         model=results[0].model_version,
         date=day.isoformat(),
         confidence=f"{CONFIDENCE:g}",
         apart=percent(APART, signed=False),
-        halves=_table(titles, halves),
-        bins=markdown_table(("probability", "pairs", "mean", "right"), bins),
-        suites=_table(titles, suites),
+        halves=_table("suite", titles, halves),
+        bins=_reliability(every),
+        suites=_table("suite", titles, suites),
         picture=picture,
     )
+    if devices:
+        text += _DEVICES.format(
+            devices=_table("device", {name: name for name in devices}, devices),
+            bins=_reliability(merge_decisions(list(devices.values()))),
+        )
     return text, _draw(every)
 
 
-def _table(titles: Mapping[str, str], judged: Mapping[str, Decisions]) -> str:
+def _reliability(decisions: Decisions) -> str:
+    """Of each bin of probabilities, the share of orders that were right."""
+    bins = [
+        (f"{low:g} to {high:g}", str(count), f"{mean:.3f}", f"{right:.3f}")
+        for low, high, count, mean, right in decisions.bins()
+    ]
+    return markdown_table(("probability", "pairs", "mean", "right"), bins)
+
+
+def _table(what: str, titles: Mapping[str, str], judged: Mapping[str, Decisions]) -> str:
     rows = [_row(titles[name], each) for name, each in judged.items()]
     rows.append(_row("all", merge_decisions(list(judged.values()))))
     apart = f"of {percent(APART, signed=False)}"
-    return markdown_table(("suite", "pairs", "decided", "right", apart, "Brier", "naive"), rows)
+    return markdown_table((what, "pairs", "decided", "right", apart, "Brier", "naive"), rows)
 
 
 def _row(title: str, d: Decisions) -> tuple[str, ...]:

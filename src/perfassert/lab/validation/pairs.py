@@ -5,12 +5,13 @@ Pairs are of rows of one group of a suite. Of each kind of pair, scale and power
 :mod:`perfassert.predictor.judge.pairs`) are those of the largest likelihood on a grid; a suite
 counts at most as much as :data:`_LEAST` of its pairs, as pairs that share rows are not independent.
 How well they are calibrated is asked twice: rows are halved by chance, and pairs within one half
-test what those within the other gave; and the pairs of a suite test what all other suites gave.
+test what those within the other gave; and the pairs of a suite, or of a device, test what all
+other suites, or all other devices, gave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from zlib import crc32
@@ -58,9 +59,10 @@ _HEADER = """\
 class MeasuredPair:
     """Two measured rows: ``distance``: predicted, as a logarithm; ``apart``: measured, likewise and
     positive; ``right``: whether the order is the predicted one; ``half``: of both rows, None where
-    they are of two; ``fitted``: something was fitted on one of them."""
+    they are of two; ``fitted``: something was fitted on one of them; ``devices``: of both rows."""
 
     suite: str
+    devices: tuple[str, str]
     kind: PairKind
     distance: float
     apart: float
@@ -142,7 +144,8 @@ def _pairs(suite: str, result: MetricResult) -> Iterator[MeasuredPair]:
             half = halves[i] if halves[i] == halves[j] else None
             right = bool(distance * apart > 0)
             fitted = result.fitted[i] or result.fitted[j]
-            yield MeasuredPair(suite, kind, abs(distance), abs(apart), right, half, fitted)
+            devices = result.devices[i], result.devices[j]
+            yield MeasuredPair(suite, devices, kind, abs(distance), abs(apart), right, half, fitted)
 
 
 def _timed_launch(result: MetricResult, i: int) -> TimedLaunch:
@@ -212,18 +215,32 @@ def decide_other_half(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
     judged: dict[str, list[tuple[float, MeasuredPair]]] = {}
     for half in (0, 1):
         table = {f.kind: f.error for f in fit_pair_errors([p for p in pairs if p.half == 1 - half])}
-        _judge(table, [p for p in pairs if p.half == half and not p.fitted], judged)
+        for likely, pair in _judge(table, [p for p in pairs if p.half == half and not p.fitted]):
+            judged.setdefault(pair.suite, []).append((likely, pair))
     return {name: _decisions(each) for name, each in judged.items()}
 
 
 def decide_other_suites(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
     """Suite → its pairs of rows that nothing was fitted on, judged by what all others gave."""
-    judged: dict[str, list[tuple[float, MeasuredPair]]] = {}
-    for name in dict.fromkeys(pair.suite for pair in pairs):
-        others = fit_pair_errors([p for p in pairs if p.suite != name])
-        mine = [p for p in pairs if p.suite == name and not p.fitted]
-        _judge({f.kind: f.error for f in others}, mine, judged)
-    return {name: _decisions(each) for name, each in judged.items()}
+    return _decide_others(pairs, lambda pair: (pair.suite,))
+
+
+def decide_other_devices(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
+    """Device → its pairs of rows that nothing was fitted on, judged by what pairs on other devices
+    gave; a pair of two devices counts for both."""
+    return _decide_others(pairs, lambda pair: pair.devices)
+
+
+def _decide_others(
+    pairs: Sequence[MeasuredPair], names_of: Callable[[MeasuredPair], Sequence[str]]
+) -> dict[str, Decisions]:
+    result = {}
+    for name in dict.fromkeys(name for pair in pairs for name in names_of(pair)):
+        others = fit_pair_errors([p for p in pairs if name not in names_of(p)])
+        mine = [p for p in pairs if name in names_of(p) and not p.fitted]
+        if judged := list(_judge({f.kind: f.error for f in others}, mine)):
+            result[name] = _decisions(judged)
+    return result
 
 
 def merge_decisions(parts: Sequence[Decisions]) -> Decisions:
@@ -236,15 +253,12 @@ def merge_decisions(parts: Sequence[Decisions]) -> Decisions:
 
 
 def _judge(
-    table: Mapping[PairKind, PairError],
-    pairs: Sequence[MeasuredPair],
-    judged: dict[str, list[tuple[float, MeasuredPair]]],
-) -> None:
+    table: Mapping[PairKind, PairError], pairs: Sequence[MeasuredPair]
+) -> Iterator[tuple[float, MeasuredPair]]:
     for pair in pairs:
         error = next((table[k] for k in examples_of_pair(pair.kind) if k in table), None)
         if error is not None:
-            likely = error.probability(float(np.exp(pair.distance)))
-            judged.setdefault(pair.suite, []).append((likely, pair))
+            yield error.probability(float(np.exp(pair.distance))), pair
 
 
 def _decisions(judged: Sequence[tuple[float, MeasuredPair]]) -> Decisions:

@@ -17,6 +17,7 @@ Vector = npt.NDArray[np.float64]
 Group = TypeVar("Group", bound=Hashable)
 APART = 0.10
 """Two measurements truly differ when the larger exceeds the smaller by this share."""
+_DEVIATIONS = 1.959964  # of a normal distribution, that 95 % are within
 _ROUNDING = 1e-12  # 1.1 · 100 is a little more than 110
 
 
@@ -101,6 +102,19 @@ def _weighted_mean(values: Sequence[float | None], weights: Sequence[int]) -> fl
     total = sum(weights)
     pairs = zip(values, weights, strict=True)
     return sum((value or 0.0) * weight for value, weight in pairs) / total if total else None
+
+
+def binomial_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share, after Wilson (JASA 22, 1927): the shares from which
+    ``successes`` of ``trials`` are less than 1.96 standard deviations away.
+
+    >>> binomial_interval(9, 10)
+    (0.5958..., 0.9821...)
+    """
+    share, squared = successes / trials, _DEVIATIONS**2 / trials
+    centre = (share + squared / 2) / (1 + squared)
+    half = np.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)
+    return float(centre - half), float(centre + half)
 
 
 def percentage_errors(measured: Vector, predicted: Vector) -> Vector:

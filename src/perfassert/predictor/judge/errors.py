@@ -8,7 +8,7 @@ stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -68,8 +68,8 @@ _NEVER_KNOWN_BETTER = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """``most``: of each trait, the most that was measured."""
+class KnownError:
+    """How wrong a kind was measured to be; ``most``: of each trait, the most that was measured."""
 
     kind: PredictionKind
     error: float
@@ -86,17 +86,17 @@ class _Row:
         return ""
 
 
-_Rows = Mapping[PredictionKind, _Row]
+KnownErrors = Mapping[PredictionKind, KnownError]
 
 
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, _Rows]:
+def _table() -> Mapping[str, KnownErrors]:
     """Metric → what is known of each kind."""
-    rows: dict[str, dict[PredictionKind, _Row]] = {}
+    rows: dict[str, dict[PredictionKind, KnownError]] = {}
     for entry in read_fit(TABLE)["band"]:
         kind = PredictionKind(entry["arch"], entry["way"], entry["limiter"])
         error, most = float(entry["error"]), entry.get("most", {})
-        row = _Row(kind, error, entry["suite"], entry["fitted"], most)
+        row = KnownError(kind, error, entry["suite"], entry["fitted"], most)
         rows.setdefault(entry["metric"], {})[kind] = row
     return rows
 
@@ -175,11 +175,17 @@ def error_band(
     """The band of a metric, as wide as suites that were left out ask for; where that kind, or a
     kernel with such ``traits``, was never measured, the kinds that are most alike count."""
     band = _band_in_table(metric, kind, traits)
-    if band.error is None or kind == GUESSED:
+    if kind == GUESSED:
         return band
-    factors, name = _left_out_factors(), LIKE.get(metric, metric)
-    of_measured = factors.get((name, True), 1.0)
-    factor = of_measured if band.measured else factors.get((name, False), of_measured)
+    return widen(band, _left_out_factors().get(LIKE.get(metric, metric), {}))
+
+
+def widen(band: ErrorBand, factors: Mapping[bool, float]) -> ErrorBand:
+    """The band as left-out suites ask for; ``factors`` by whether such kernels were measured."""
+    if band.error is None:
+        return band
+    of_measured = factors.get(True, 1.0)
+    factor = of_measured if band.measured else factors.get(False, of_measured)
     error = round_significant(band.error * factor, 2)
     return replace(band, error=error, band=error)
 
@@ -188,12 +194,25 @@ def _band_in_table(
     metric: str, kind: PredictionKind, traits: Mapping[str, float] = MappingProxyType({})
 ) -> ErrorBand:
     own_metric = LIKE.get(metric, metric)
-    own = _table().get(own_metric, {}).get(kind)
+    return find_band(
+        _table().get(own_metric, {}), kind, traits, lambda: _error_of_like(own_metric, kind)
+    )
+
+
+def find_band(
+    known: KnownErrors,
+    kind: PredictionKind,
+    traits: Mapping[str, float],
+    error_of_like: Callable[[], float | None],
+) -> ErrorBand:
+    """The band of a kind: its own, or where a kernel with such ``traits`` was not measured at least
+    the error of what is most like it."""
+    own = known.get(kind)
     outside = "" if own is None else own.find_outside(traits)
     if own is not None and not outside:
         seen = ", to which it was fitted" if own.fitted else ""
         return ErrorBand(own.error, own.error, own.suite + seen)
-    alike = _error_of_like(own_metric, kind)
+    alike = error_of_like()
     if alike is None:
         return ErrorBand(None, _widest(), "", outside)
     error = max(alike, own.error if own else 0.0, _NEVER_KNOWN_BETTER)
@@ -201,18 +220,24 @@ def _band_in_table(
 
 
 @lru_cache(maxsize=1)
-def _left_out_factors() -> Mapping[tuple[str, bool], float]:
-    """Metric, and whether that kind of kernel was measured → by how much a band has to be wider to
+def _left_out_factors() -> Mapping[str, Mapping[bool, float]]:
+    """Metric → whether that kind of kernel was measured → by how much a band has to be wider to
     hold for suites that had no part in it."""
-    entries = read_fit(TABLE).get("left_out", ())
-    return {(entry["metric"], entry["measured"]): float(entry["factor"]) for entry in entries}
+    factors: dict[str, dict[bool, float]] = {}
+    for entry in read_fit(TABLE).get("left_out", ()):
+        factors.setdefault(entry["metric"], {})[entry["measured"]] = float(entry["factor"])
+    return factors
 
 
 @lru_cache(maxsize=4096)
 def _error_of_like(metric: str, kind: PredictionKind) -> float | None:
     """The error of what is most like a kind that does not count itself, or else the widest."""
-    rows = _table().get(metric, {})
-    return nearest_error(kind, {k: row.error for k, row in rows.items() if k != kind})
+    return error_of_like(_table().get(metric, {}), kind)
+
+
+def error_of_like(known: KnownErrors, kind: PredictionKind) -> float | None:
+    """The error of what is most like a kind, without its own."""
+    return nearest_error(kind, {k: row.error for k, row in known.items() if k != kind})
 
 
 @lru_cache(maxsize=1)
