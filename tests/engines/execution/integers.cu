@@ -229,3 +229,10 @@ extern "C" __global__ void rounded_doubles(const double* a, const double* b, con
     double results[] = {__fma_rd(x, y, z), __dmul_ru(x, y), __dadd_rz(x, y), floor(x), ceil(x), trunc(x), rint(x)};
     for (int k = 0; k < 7; k++) out[k * n + i] = results[k];
 }
+
+extern "C" __global__ void extreme_doubles(const double* a, const double* b, double* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    double results[] = {fmax(a[i], b[i]), fmin(a[i], b[i]), fmax(a[i], 2.0), fmin(fabs(a[i]), -b[i])};
+    for (int k = 0; k < 4; k++) out[k * n + i] = results[k];
+}

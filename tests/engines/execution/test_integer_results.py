@@ -1,7 +1,7 @@
 """What kernels store must be right, to the bit, on every architecture."""
 
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +119,17 @@ def test_doubles_rounded_as_the_program_asks(kernel):
         assert abs(x + y) < abs(Fraction(np.nextafter(total[i], np.copysign(np.inf, total[i]))))
     for values, function in zip(whole, (np.floor, np.ceil, np.trunc, np.rint), strict=True):
         assert (values == function(a)).all()
+
+
+def test_larger_and_smaller_doubles(kernel):
+    """Whoever is no number loses; of two that are none there is none."""
+    values = [-np.inf, -3.5, 0.0, 2.0, 1e-310, 7e300, np.inf, np.nan]
+    a, b = (np.array(each) for each in zip(*product(values, values), strict=True))
+    n = len(a)
+    run = clean(launched(kernel("extreme_doubles"), 1, n, [a, b, np.zeros(4 * n), n]))
+    found = array(run, 2, np.float64).reshape(4, n)
+    expected = np.fmax(a, b), np.fmin(a, b), np.fmax(a, 2.0), np.fmin(np.abs(a), -b)
+    np.testing.assert_array_equal(found, np.array(expected))
 
 
 def graph(nodes, seed):

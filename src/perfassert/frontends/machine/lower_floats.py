@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfassert.frontends.machine.lower_integers import join_predicates
+from perfassert.frontends.machine.lower_integers import (
+    join_predicates,
+    write_joined_predicates,
+)
 from perfassert.frontends.machine.lowering_step import (
     Known,
     LoweringStep,
@@ -24,6 +27,9 @@ _ROUNDINGS = {"RM": Rounding.DOWN, "RP": Rounding.UP, "RZ": Rounding.ZERO,
 _RELATIONS = Known({"F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
               "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "NUM": Relation.ORDERED,
               "NAN": Relation.UNORDERED, "T": Relation.ALWAYS})  # fmt: skip
+_EXTREMES = {"MAX": Relation.GT, "MIN": Relation.LT}
+_FIRST_TABLE = 0b11111000  # bit 4a + 2b + c: a, or b and c
+_NONE_TABLE = 0b00100010  # c without b
 _COMPARING = "F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR"
 _FUNCTIONS = Known({f.name: f for f in Function} | {
     "RCP64H": Function.RCP_HIGH, "RSQ64H": Function.RSQ_HIGH,
@@ -70,11 +76,29 @@ def _fsetp(i: LoweringStep) -> None:
     join_predicates(i, result, 2)
 
 
-@knows(_COMPARING)
+@knows(f"{_COMPARING} MAX MIN")
 def _dsetp(i: LoweringStep) -> None:
+    if i.modifiers[0] in _EXTREMES:
+        _choose_double(i, _EXTREMES[i.modifiers[0]])
+        return
     result = i.registers.temporary()
     i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _comparison(i))
     join_predicates(i, result, 2)
+
+
+def _choose_double(i: LoweringStep, relation: Relation) -> None:
+    """``DSETP.MAX P0, P1, A, B``, by which ``fmax`` selects: P0 where A is the result, which is
+    where it is larger or B is not a number; P1 where neither is a number."""
+    one, two = i.double(0), i.double(1)
+    ahead = i.new(Kind.DOUBLE_COMPARE, (*one, *two), (relation, 0))
+    number = i.new(Kind.DOUBLE_COMPARE, (*one, *one), (Relation.ORDERED, 0))
+    alone = i.new(Kind.DOUBLE_COMPARE, (*two, *two), (Relation.UNORDERED, 0))
+    inputs = ahead, number, alone
+    results = (
+        i.new(Kind.DECIDE, inputs, (_FIRST_TABLE,)),
+        i.new(Kind.DECIDE, inputs, (_NONE_TABLE,)),
+    )
+    write_joined_predicates(i, results, 2)
 
 
 @knows("")

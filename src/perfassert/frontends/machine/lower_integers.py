@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from perfassert.frontends.machine.lowering_step import (
     AND,
@@ -329,14 +329,20 @@ def _isetp(i: LoweringStep) -> None:
 
 def join_predicates(i: LoweringStep, result: int, place: int) -> None:
     """The first target is ``result op p``, the second ``!result op p``."""
-    join = require(m for m in i.modifiers[1:] if m in _JOIN)
+    results = [result]
+    if any(predicate >= 0 for predicate in i.predicates[1:]):
+        results.append(i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)))
+    write_joined_predicates(i, results, place)
+
+
+def write_joined_predicates(i: LoweringStep, results: Sequence[int], place: int) -> None:
+    """The targets are ``result op p``, each with its own result."""
+    join = _join_table(require(m for m in i.modifiers[1:] if m in _JOIN))
     extra = i.predicate(place)
-    where, elsewhere = require(i.predicates[:1]), require((*i.predicates[1:], -1))
-    inverse = i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)) if elsewhere >= 0 else -1
-    kept = i.new(Kind.DECIDE, (result, extra, 0), (_join_table(join),))
-    if elsewhere >= 0:
-        i.emit(Kind.DECIDE, (elsewhere,), (inverse, extra, 0), (_join_table(join),))
-    i.emit(Kind.MOVE, (where,), (kept,))
+    written = [(p, r) for p, r in zip(i.predicates, results, strict=False) if p >= 0]
+    kept = [(p, i.new(Kind.DECIDE, (result, extra, 0), (join,))) for p, result in written]
+    for predicate, value in kept:
+        i.emit(Kind.MOVE, (predicate,), (value,))
 
 
 def _join_table(join: str) -> int:
