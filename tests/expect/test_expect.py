@@ -127,7 +127,7 @@ def test_measured_volumes_have_no_advice(conditions):
 
 
 def test_passing_returns_the_prediction(prediction):
-    assert prediction.expect(time="< 1 s", limiter="l1", occupancy=1.0) is prediction
+    assert prediction.expect(time="< 1 s", limiter="l1 | dram", occupancy=1.0) is prediction
     for name in METRICS:
         if name not in ("advice", "advice_speedup", "spill_bytes", "instructions", "limiter",
                         "roofline_limiter", "confidence"):  # fmt: skip

@@ -46,7 +46,7 @@ def source(tmp_path):
 @pytest.mark.parametrize("name", WHAT)
 def test_the_opcode_and_its_line_are_said(source, name):
     arguments = {} if name == "data" else {"n": 100}
-    prediction = pa.predict(pa.from_cuda(source, name), pa.Launch(64, 128, arguments), "a100")
+    prediction = pa.predict(pa.from_cuda(source, name), pa.Launch(4096, 128, arguments), "a100")
     texts = [a.text for a in prediction.assumptions]
     assert prediction.confidence == "guessed"
     assert any(WHAT[name] in text for text in texts), texts

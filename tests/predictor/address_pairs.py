@@ -93,7 +93,7 @@ PAIRS = {
     ),
     "Block Shape": (
         lambda: copied(["a[y, x]"], ["b[y, x]"], cover((1, 256))),
-        lambda: copied(["a[y, x]"], ["b[y, x]"], cover((256, 1))),
+        lambda: copied(["a[y, x]"], ["b[y, x]"], cover((16, 16))),
     ),
     "Block Increase": (lambda: few(1024), lambda: few(160)),
     "Thread Increase": (

@@ -166,7 +166,7 @@ def test_a_contradicted_pair_fails_although_undecided_ones_are_allowed(close):
 
 def test_less_confidence_decides_more():
     blocks = {"candidates": [TIED, FIRST], "kernel": star3d25pt(), "domain": DOMAIN}
-    pa.rank(blocks.pop("candidates"), "a100", **blocks, confidence=0.8).expect(order=[FIRST, TIED])
+    pa.rank(blocks.pop("candidates"), "a100", **blocks, confidence=0.65).expect(order=[FIRST, TIED])
 
 
 @pytest.mark.parametrize("confidence", [0.5, 1, 2, -1, "0.9", None])

@@ -48,6 +48,7 @@ _GUESSED = 4096
 """Iterations that nested guesses amount to at most: more of them would say no more."""
 _MIXING = ("^", "|")
 """Functions of two unknowns that make another one."""
+BEYOND = "numbers beyond 64 bits"
 _LARGE = 2**40
 _LARGEST = 2**60
 _SAMPLED = 2**14
@@ -128,6 +129,25 @@ class Binder:
 
         Raises :class:`LaunchError` for a parameter that is not given.
         """
+        if self.is_beyond(value):
+            self.assume(f"{BEYOND}; threads are taken to be apart", None, "address")
+            return self.stand_in()
+        return self._whole_form(value)
+
+    def is_beyond(self, value: Expression) -> bool:
+        """Tell a value that does not fit into 64 bits on the way, as the terms of a hash may not
+        that is cut to its low words again: execution says what it is."""
+        form = self._whole_form(value)
+        if max(map(abs, (form.constant, *(c for _, c in form.terms)))) < _LARGE:
+            return False
+        low, high = interval(form, self.ranges)
+        return low < -_LARGEST or high > _LARGEST
+
+    def stand_in(self) -> Affine:
+        """A value of which nothing is known."""
+        return stand_in(ANYTHING, 1, self.launch, self.ranges, self.least)
+
+    def _whole_form(self, value: Expression) -> Affine:
         form = self._forms.get(value.index)
         if form is None:
             number, varying = 0, []
@@ -139,8 +159,6 @@ class Binder:
                     number += coefficient * factor
             form = self._varying(tuple(varying))
             form = Affine(form.constant + number, form.terms)
-            if max(map(abs, (form.constant, *(c for _, c in form.terms)))) >= _LARGE:
-                form = self._within_64_bits(form)
             self._forms[value.index] = form
         return form
 
@@ -169,14 +187,6 @@ class Binder:
                 parts.append(term)
             total = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
         return total
-
-    def _within_64_bits(self, form: Affine) -> Affine:
-        """The form, or an assumed value where its values do not fit into 64 bits."""
-        low, high = interval(form, self.ranges)
-        if low >= -_LARGEST and high <= _LARGEST:
-            return form
-        self.assume("numbers beyond 64 bits; threads are taken to be apart", None, "address")
-        return stand_in(ANYTHING, 1, self.launch, self.ranges, self.least)
 
     def _atom(self, atom: Atom, scale: int) -> Affine:
         """An atom that is multiplied by ``scale``."""

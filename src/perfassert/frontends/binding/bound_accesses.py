@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from perfassert.frontends.binding.binder import Binder
+from perfassert.frontends.binding.binder import BEYOND, Binder
 from perfassert.frontends.binding.boxes import box_of_copy
 from perfassert.frontends.binding.stand_ins import (
     ANYTHING,
@@ -92,12 +92,14 @@ def _bind_access(
         if within is not None:
             conditions.append(within)
     rests_on = access.rests_on
-    if access.unresolved and not binder.has_assumed_value(access.address):
+    if beyond := not access.unresolved and binder.is_beyond(access.address):
+        access = replace(access, unresolved=f"needs {BEYOND}")
+    if beyond or (access.unresolved and not binder.has_assumed_value(access.address)):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
     form = _sampled_form(binder, access) if rests_on == () and access.unresolved else None
     if form is None:
-        form = binder.form(access.address)
+        form = binder.stand_in() if beyond else binder.form(access.address)
     binder.what = "an address"
     around = {LoopCounter(loop) for loop in chain}
     # Behind a loop its counter has its last value; what asks for that is how the loop was left.

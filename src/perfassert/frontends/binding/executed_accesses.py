@@ -102,7 +102,7 @@ def _open(
         if instruction.guard is not None:
             guards.append(instruction.guard)
         parts = (part for guard in guards for part in binder.symbols.conjuncts(guard))
-        loose = loose or any(a.unresolved for a in own)
+        loose = loose or any(a.unresolved or binder.is_beyond(a.address) for a in own)
         loose = loose or any(binder.loops[i].assumed for i in chain)
         loose = loose or any(binder.why_undecided(part) for part in parts)
     return loose
