@@ -19,12 +19,15 @@ _NEARLY = 1.1  # times the fewest: blocks that are larger are launched faster, a
 
 
 class BlockIncrease:
-    """Fewer blocks than SMs, or too few for all SMs to have as much to do."""
+    """Fewer blocks than SMs, or too few for all SMs to have as much to do, or to hide latencies
+    where a loop strides by the grid."""
 
     name, category = "Block Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
         units, warps = case.device.compute_units, case.warps_per_block
+        if (larger := case.grids()) is not None:
+            return Match(larger.text, speedup=larger.speedup, changes=larger.changes)
         if warps < 2:
             return None
         # Warps on the busiest unit, for blocks of so many warps.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -13,7 +13,7 @@ from typing import Any
 from perfassert.engines.advisor.advise import advise as apply_optimizers
 from perfassert.engines.advisor.advise import optimizers_of_addresses
 from perfassert.engines.advisor.blame import Blame, BlameResult, blame
-from perfassert.engines.advisor.case import Case, Match, Proposal
+from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers, plugged_optimizers
@@ -31,6 +31,7 @@ from perfassert.prediction.prediction import Advice, Diagnosis
 from perfassert.predictor.answer import Answer
 from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.diagnose.block_shapes import better_shape
+from perfassert.predictor.diagnose.grid_sizes import better_grid
 from perfassert.predictor.diagnose.line_waits import line_waits
 from perfassert.predictor.diagnose.sampling import samples
 from perfassert.predictor.model import Model, model_of
@@ -143,8 +144,12 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
     stalls = stall_shares(blamed.blames, samples.total.all)
     more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, samples.total.all)
     most_speedup = _most_speedup(prediction)
-    shapes = partial(better_shape, prediction, predict, kernel)
-    case = replace(make_case(model, code, samples, blamed, most_speedup, shapes), sketch=sketch)
+    case = replace(
+        make_case(model, code, samples, blamed, most_speedup),
+        shapes=partial(better_shape, prediction, predict, kernel),
+        grids=partial(better_grid, prediction, predict, kernel),
+        sketch=sketch,
+    )
     return _Profiled(model, stalls, case, *more)
 
 
@@ -202,17 +207,12 @@ def _samples(model: Model, totals: Totals, slower: float) -> Samples:
     return samples(totals.profile, model.unit, model.graph, model.launch_nodes, slower)
 
 
-def _none() -> Proposal | None:
-    return None
-
-
 def make_case(
     model: Model,
     code: Code,
     samples: Samples,
     blamed: BlameResult,
     most_speedup: float | None = None,
-    shapes: Callable[[], Proposal | None] = _none,
 ) -> Case:
     kernel, launch, device = model.bound_launch.kernel, model.launch, model.device
     return Case(
@@ -229,7 +229,6 @@ def make_case(
         trips=_trips(code, model.graph),
         accesses=access_facts(model),
         most_speedup=most_speedup,
-        shapes=shapes,
     )
 
 

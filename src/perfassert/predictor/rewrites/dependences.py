@@ -17,6 +17,8 @@ from perfassert.predictor.rewrites.changed_graph import OUTSIDE, inside, node_re
 from perfassert.predictor.rewrites.control_dependence import ControlDependence, control_dependence
 from perfassert.predictor.rewrites.list_scheduling import Step
 
+_WORD = 4  # bytes of the stack that one register is spilled to
+
 
 @dataclass(eq=False)
 class Dependences:
@@ -62,10 +64,12 @@ class Dependences:
         return inside(self.graph, [step.item])
 
     def depend(self, steps: Sequence[Step]) -> None:
-        """Who waits for whom: registers, memory, and what the graph says."""
+        """Who waits for whom: registers, memory, and what the graph says. Of memory a write waits
+        for what was read since the last one, and each access for that: it has waited for all that
+        came before."""
         place = {n.index: k for k, s in enumerate(steps) for n in self.members(s)}
         defined: dict[str, tuple[int, Node]] = {}
-        memory: dict[tuple[str, str], list[tuple[int, bool]]] = {}
+        memory: dict[tuple[str, str], list[int]] = {}  # the last write, or -1, and reads since
         for k, step in enumerate(steps):
             own: dict[str, Node] = {}
             for node in self.members(step):
@@ -77,18 +81,30 @@ class Dependences:
                 for edge in node.edges:
                     self.follow(steps, k, node, edge, place)
                 for key, writes in self.touched_memory(node):
-                    for before, wrote in memory.get(key, ()):
-                        if before != k and (wrote or writes):
+                    since = memory.setdefault(key, [-1])
+                    for before in since if writes else since[:1]:
+                        if before not in (-1, k):
                             step.waits.setdefault(before, 1)
-                    memory.setdefault(key, []).append((k, writes))
+                    if writes:
+                        memory[key] = [k]
+                    else:
+                        since.append(k)
             defined.update((name, (k, node)) for name, node in own.items())
 
     def touched_memory(self, node: Node) -> Iterator[tuple[tuple[str, str], bool]]:
-        """Memory whose order matters: global by field, shared as a whole; branches and stores."""
+        """Memory whose order matters: global by field, the stack by word where that is known,
+        shared as a whole; branches and stores."""
         writes = self.writes(node)
         for number in node.touches if self.bound else ():
             access = self.bound[number]
-            yield (access.space, access.field if access.space == "global" else ""), writes
+            on_stack = access.space == "local" and access.touched is None
+            if on_stack and not access.address.terms:
+                first = access.address.constant // _WORD
+                for word in range(first, first + max(1, access.bytes // _WORD)):
+                    yield ("local", str(word)), writes
+                yield ("local", ""), False  # only what may go to any word comes before or after
+            else:
+                yield (access.space, access.field if access.space == "global" else ""), writes
         if writes or node.operation == "branch":
             yield ("control", ""), node.operation == "branch"
 

@@ -1,4 +1,4 @@
-"""Whether a kernel does the same work in blocks of another size."""
+"""Whether a kernel does the same work in blocks of another size, or in more of them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,13 @@ def resizable(kernel: Description) -> bool:
     is used."""
     used, asked = axes_asked_for(kernel)
     return used <= asked
+
+
+def asks_for_grid(kernel: Description) -> bool:
+    """Whether code goes on by the size of the grid: some address depends on it."""
+    if not isinstance(kernel, BoundKernel):
+        return False
+    return any(name.startswith("gridDim.") for name in _names_in_code(kernel.program))
 
 
 def same_work(before: PredictionValues, after: PredictionValues) -> bool:
