@@ -17,7 +17,7 @@ N = 1 << 20
 LAUNCH = ["--device", "a100", "--grid", "216", "--block", "64", "--arg", f"n={N}"]
 ROLLED = ["advise", str(SOURCE), "--kernel", "rolled", *LAUNCH]
 ADVICE = {"optimizer", "category", "speedup", "importance", "suggestion", "hotspots",
-          "formula_speedup", "context"}  # fmt: skip
+          "formula_speedup", "context", "proof"}  # fmt: skip
 HOTSPOT = {"def", "use", "distance", "importance", "speedup", "instructions", "function", "loop",
            "stall", "call_path", "file", "line"}  # fmt: skip
 

@@ -86,6 +86,8 @@ class Advice:
         formula_speedup: old over new time by the estimator of the paper, if all hotspots are fixed.
         context: of the hottest hotspot: ``function``, ``loop``, ``stall``; ``estimate`` is
             ``"simulation"``, or ``"formula"`` where ``speedup`` is the paper's.
+        proof: what was compiled or launched otherwise, with both predicted times; None where the
+            change was simulated only.
 
     Example:
         >>> import perfassert as pa
@@ -109,6 +111,7 @@ class Advice:
     hotspots: tuple[Mapping[str, Any], ...] = ()
     formula_speedup: float = 1.0
     context: Mapping[str, Any] = field(default_factory=dict)
+    proof: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +373,7 @@ def _read_advice(data: DataNode) -> Advice:
         data["hotspots"].items(lambda hotspot: hotspot.table(DataNode.plain)),
         data.optional("formula_speedup", 1.0).real(),
         data.optional("context", {}).table(DataNode.plain),
+        data.optional("proof", None).or_none(DataNode.text),
     )
 
 

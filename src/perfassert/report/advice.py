@@ -112,6 +112,8 @@ def one(advice: Advice, texts: _Texts | None = None) -> Text:
         head,
         indent(fill(advice.suggestion, _WIDTH, break_on_hyphens=False)),
     ]
+    if advice.proof is not None:
+        parts.append(indent(fill(f"proof: {advice.proof}", _WIDTH, break_on_hyphens=False)))
     hot = [h for h in advice.hotspots if h["importance"] >= _SHOWN] or advice.hotspots[:1]
     if hot:
         rows = [

@@ -165,7 +165,7 @@ def _advice() -> Schema:
     known = {
         "optimizer": TEXT, "category": TEXT, "speedup": NUMBER, "importance": NUMBER,
         "suggestion": TEXT, "hotspots": list_of({"type": "object"}), "formula_speedup": NUMBER,
-        "context": {"type": "object"},
+        "context": {"type": "object"}, "proof": either(TEXT, _NULL),
     }  # fmt: skip
     names = [field.name for field in fields(Advice)]
     return closed_table(names, known, names)

@@ -76,6 +76,7 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
             _hotspots(case, match, estimate, optimizer.category),
             estimate,
             _context(case, match),
+            match.proof,
         )
         suggestions.append((advice, match))
     return tuple(sorted(suggestions, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)))

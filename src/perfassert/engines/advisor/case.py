@@ -49,11 +49,13 @@ class AccessFacts:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A better launch: what to say of it, and how many times as fast it is predicted to be."""
+    """A change that was predicted: what to say of it, how many times as fast it is, and the proof:
+    what was changed, with both times."""
 
     text: str
     speedup: float
     changes: Mapping[str, object]
+    proof: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Case:
     ``blocks``, ``threads``: of the launch, of a block; ``trips`` of loops where they are known;
     ``accesses`` by instruction; ``most_speedup``: how many times as fast the launch could be before
     its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
-    shape, ``grids`` more blocks, or None. ``registers``, ``spill_bytes`` per thread,
+    shape, ``grids`` more blocks, ``registers_allowed`` more registers where some are spilled, or
+    None. ``registers``, ``spill_bytes`` per thread,
     ``shared_bytes`` per block.
     ``sketch``: the code is that of a kernel by address expressions, of which only accesses and
     launch are facts.
@@ -84,6 +87,7 @@ class Case:
     most_speedup: float | None = None
     shapes: Callable[[], Proposal | None] = lambda: None
     grids: Callable[[], Proposal | None] = lambda: None
+    registers_allowed: Callable[[], Proposal | None] = lambda: None
     sketch: bool = False
 
     def limit_speedup(self, speedup: float, units: float = 1.0) -> float:
@@ -196,7 +200,8 @@ class Match:
     optimizer has its own estimate; ``rewrites`` of the model, or ``changes`` of the launch as
     :func:`perfassert.whatif` takes them, to be simulated again; ``alternatives`` to the rewrites,
     of which the fastest counts; ``same_work``: no server gets less to do, so that none of them can
-    be beaten; ``change``: rewrites as 0.3 stated them, of plug-ins.
+    be beaten; ``change``: rewrites as 0.3 stated them, of plug-ins; ``proof``: see
+    :class:`Proposal`.
     """
 
     suggestion: str
@@ -208,6 +213,7 @@ class Match:
     change: Change | None = None
     rewrites: Sequence[Rewrite] = ()
     alternatives: Sequence[Sequence[Rewrite]] = ()
+    proof: str | None = None
 
     @property
     def count(self) -> Count:

@@ -27,7 +27,9 @@ class BlockIncrease:
     def match(self, case: Case) -> Match | None:
         units, warps = case.device.compute_units, case.warps_per_block
         if (larger := case.grids()) is not None:
-            return Match(larger.text, speedup=larger.speedup, changes=larger.changes)
+            return Match(
+                larger.text, speedup=larger.speedup, changes=larger.changes, proof=larger.proof
+            )
         if warps < 2:
             return None
         # Warps on the busiest unit, for blocks of so many warps.
@@ -176,4 +178,6 @@ class BlockShape:
         better = case.shapes()
         if better is None:
             return None
-        return Match(better.text, speedup=better.speedup, changes=better.changes)
+        return Match(
+            better.text, speedup=better.speedup, changes=better.changes, proof=better.proof
+        )

@@ -428,7 +428,7 @@ class CompiledCode:
             if not self.hints.recorded:
                 check_constants(binary, constants, analyses.lower(binary)[1])
         binary = self.hints.rename_parameters(with_constants(binary, constants))
-        return BuiltCode(binary, self.hints, analyses, source.toolchain)
+        return BuiltCode(binary, self.hints, analyses, source)
 
     def _with_declared_parameters(self, binary: Binary) -> Binary:
         """The binary with what the generator knows of its parameters."""
@@ -471,14 +471,39 @@ def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
 class BuiltCode:
     """Code compiled for one device: its binary, and what its author says about it.
 
-    ``analyses``: where its analyses come from; they follow from the binary alone. ``toolchain``:
-    the release that was asked to compile it.
+    ``analyses``: where its analyses come from; they follow from the binary alone. ``source``: what
+    it was compiled from.
     """
 
     built: Binary
     hints: Hints
     analyses: Analyses = DIRECT
-    toolchain: str | None = None
+    source: Source | None = None
+
+    @property
+    def toolchain(self) -> str | None:
+        """The release that was asked to compile it."""
+        return None if self.source is None else self.source.toolchain
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is compiled from CUDA source, so that other options make other code."""
+        return self.source is not None and self.source.kind == "cuda"
+
+    def compile_otherwise(self, options: Sequence[str]) -> BuiltCode:
+        """Compile the same source with further options.
+
+        Raises :class:`KernelError` where there is none, or where its files are no longer those that
+        were compiled.
+        """
+        source, name = self.source, self.built.kernel
+        if source is None or not self.is_cuda:
+            raise KernelError(f"options: kernel {name!r} is not compiled from CUDA source")
+        arch = self.built.arch
+        if CompiledCode(source, self.hints).build(arch, self.analyses).digest() != self.digest():
+            raise KernelError(f"options: {source.path} has changed since kernel {name!r} was read")
+        changed = replace(source, options=(*source.options, *options))
+        return CompiledCode(changed, self.hints).build(arch, self.analyses)
 
     def program(self, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:
         """The description; see :func:`~perfassert.frontends.analysis.describe.describe`."""

@@ -24,25 +24,26 @@ def better_shape(prediction: Any, predict: Predict, described: Description) -> P
     domain = launch.domain if compiled else launch.domain or launch.extent
     if domain is None or not _asks_for_shape(described):
         return None
-    best, fastest = None, float(prediction.time)
+    best, fastest = None, prediction.time
     # Compiled code is bound anew for each block, which takes too long to try all depths.
     depths = (launch.block[2],) if compiled or domain[2] == 1 else _EXTENTS
     for block in _shapes(launch.block, domain, depths):
         if block[2] > device.max_block_z:
             continue
         reshaped = Launch.cover(domain, block, launch.args, launch.shared_bytes)
-        time = float(predict(kernel, reshaped, device).time)
+        time = predict(kernel, reshaped, device).time
         if time < fastest:
             best, fastest = block, time
     if best is None:
         return None
     old, new = ("×".join(map(str, b)) for b in (launch.block, best))
-    speedup = float(prediction.time) / fastest
+    speedup = float(prediction.time) / float(fastest)
     return Proposal(
         f"blocks of {new} instead of {old} threads are predicted to take "
         f"{100 * (1 - 1 / speedup):.1f} % less time",
         speedup,
         {"block": best},
+        f"blocks of {new}: {prediction.time} → {fastest}",
     )
 
 

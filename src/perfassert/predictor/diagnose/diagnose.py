@@ -33,6 +33,7 @@ from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.diagnose.block_shapes import better_shape
 from perfassert.predictor.diagnose.grid_sizes import better_grid
 from perfassert.predictor.diagnose.line_waits import line_waits
+from perfassert.predictor.diagnose.recompiling import more_registers
 from perfassert.predictor.diagnose.sampling import samples
 from perfassert.predictor.model import Model, model_of
 from perfassert.predictor.rewrites.changed_graph import copies_of_loops
@@ -148,6 +149,7 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
         make_case(model, code, samples, blamed, most_speedup),
         shapes=partial(better_shape, prediction, predict, kernel),
         grids=partial(better_grid, prediction, predict, kernel),
+        registers_allowed=partial(more_registers, prediction, predict, kernel),
         sketch=sketch,
     )
     return _Profiled(model, stalls, case, *more)

@@ -22,19 +22,19 @@ def better_grid(prediction: Any, predict: Predict, described: Description) -> Pr
     _, launch, device = prediction.origin
     if launch.domain is not None or not asks_for_grid(described):
         return None
-    rows, best, fastest = launch.grid[1] * launch.grid[2], None, float(prediction.time)
+    rows, best, fastest = launch.grid[1] * launch.grid[2], None, prediction.time
     each, resident = 1, prediction.occupancy.resident_blocks
     while each <= resident:
         grid = (-(-each * device.compute_units // rows), *launch.grid[1:])
         if grid[0] > launch.grid[0]:
             after = predict(*with_changes(prediction, {"grid": grid}))
-            if float(after.time) < fastest and _does_the_same(prediction, after):
-                best, fastest = (grid, each), float(after.time)
+            if after.time < fastest and _does_the_same(prediction, after):
+                best, fastest = (grid, each), after.time
         each = resident if each < resident < 2 * each else 2 * each
     if best is None:
         return None
     grid, each = best
-    speedup = float(prediction.time) / fastest
+    speedup = float(prediction.time) / float(fastest)
     what = "×".join(map(str, grid if rows > 1 else grid[:1]))
     return Proposal(
         f"its loop strides by the grid: launch {what} blocks, {each} for each compute unit, "
@@ -42,6 +42,7 @@ def better_grid(prediction: Any, predict: Predict, described: Description) -> Pr
         "less time",
         speedup,
         {"grid": grid},
+        f"{what} blocks: {prediction.time} → {fastest}",
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 from perfassert.errors import KernelError, close_matches, in_short
+from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import (
@@ -60,6 +61,8 @@ def with_changes(prediction: Answer, changes: Mapping[str, Any]) -> tuple[Kernel
     for name, change in latency.items():
         kernel, device = _with_latency(kernel, device, name, change)
     launch = _change_launch(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})
+    if "options" in rest:
+        kernel = _compile_otherwise(kernel, rest.pop("options"))
     kernel = _change_kernel(kernel, {k: rest.pop(k) for k in _KERNEL if k in rest})
     return kernel, launch, _change_device(device, rest)
 
@@ -85,6 +88,20 @@ def _change_kernel(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
     if isinstance(kernel, CompiledKernel):
         return replace(kernel, overrides={**kernel.overrides, **changes})
     return replace(kernel, **changes)
+
+
+def is_cuda_source(kernel: Kernel) -> bool:
+    """Whether a kernel that was predicted is compiled from CUDA source."""
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    return isinstance(code, BuiltCode) and code.is_cuda
+
+
+def _compile_otherwise(kernel: Kernel, options: str | Sequence[str]) -> Kernel:
+    """The kernel with further options of the compiler."""
+    if not isinstance(kernel, CompiledKernel) or not isinstance(kernel.compiled, BuiltCode):
+        raise KernelError(f"options: kernel {kernel.name!r} is not compiled from CUDA source")
+    words = (options,) if isinstance(options, str) else tuple(options)
+    return replace(kernel, compiled=kernel.compiled.compile_otherwise(words))
 
 
 def _with_latency(
@@ -144,7 +161,7 @@ def _change_device(device: Device, changes: Mapping[str, Any]) -> Device:
         value = getattr(device, key) if known else None
         if not isinstance(value, Real) or isinstance(value, bool):
             fields = [f for f in device.__dataclass_fields__ if f not in _FIXED]
-            names = ["latency", *_LAUNCH, *_KERNEL, *fields]
+            names = ["latency", "options", *_LAUNCH, *_KERNEL, *fields]
             raise KernelError(f"what if has no parameter {key!r}{close_matches(key, names)}")
         scaled = float(value) * _factor(key, change)
         values[key] = round(scaled) if isinstance(value, int) else scaled
