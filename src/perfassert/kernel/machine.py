@@ -18,6 +18,9 @@ from enum import Enum, IntEnum, unique
 
 from perfassert.source import SourceSpan
 
+REGISTER_BYTES = 4
+"""Of one thread, in every instruction set."""
+
 
 @unique
 class Kind(Enum):

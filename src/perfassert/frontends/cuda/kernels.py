@@ -487,19 +487,16 @@ class BuiltCode:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is compiled from CUDA source, so that other options make other code."""
+        """Ask if it is compiled from CUDA source, so that other options make other code."""
         return self.source is not None and self.source.kind == "cuda"
 
     def compile_otherwise(self, options: Sequence[str]) -> BuiltCode:
-        """Compile the same source with further options.
+        """Compile the same source with further options; it has one.
 
-        Raises :class:`KernelError` where there is none, or where its files are no longer those that
-        were compiled.
+        Raises :class:`KernelError` where its files are no longer those that were compiled.
         """
-        source, name = self.source, self.built.kernel
-        if source is None or not self.is_cuda:
-            raise KernelError(f"options: kernel {name!r} is not compiled from CUDA source")
-        arch = self.built.arch
+        source, arch, name = self.source, self.built.arch, self.built.kernel
+        assert source is not None
         if CompiledCode(source, self.hints).build(arch, self.analyses).digest() != self.digest():
             raise KernelError(f"options: {source.path} has changed since kernel {name!r} was read")
         changed = replace(source, options=(*source.options, *options))

@@ -24,6 +24,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import REGISTER_BYTES
 from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.roles import Role
 from perfassert.kernel_kind import KernelKind
@@ -41,7 +42,6 @@ _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
 # Choices of the model, the same on every device (docs/explanation/time.md, Memory):
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
-_WORD = 4  # bytes of a spilled register
 
 
 def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:
@@ -228,7 +228,7 @@ class MemorySystem:
 
     def _spilled_sectors(self, node: Node) -> float:
         """The words of a warp's threads lie side by side."""
-        width = self.widths[node.touches[0]] if node.touches else _WORD
+        width = self.widths[node.touches[0]] if node.touches else REGISTER_BYTES
         return width * self.device.warp_size / self.device.sector_bytes
 
     def _missing(self, known: list[int], asked: list[float]) -> float:

@@ -10,7 +10,7 @@ from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.rewrites.relaunching import axes_asked_for
-from perfassert.predictor.rewrites.resimulation import Predict
+from perfassert.predictor.rewrites.whatif import Predict
 
 Block = tuple[int, int, int]
 _EXTENTS = (1, 2, 4, 8, 16, 32)

@@ -37,7 +37,8 @@ from perfassert.predictor.diagnose.recompiling import more_registers
 from perfassert.predictor.diagnose.sampling import samples
 from perfassert.predictor.model import Model, model_of
 from perfassert.predictor.rewrites.changed_graph import copies_of_loops
-from perfassert.predictor.rewrites.resimulation import Predict, Resimulation
+from perfassert.predictor.rewrites.resimulation import Resimulation
+from perfassert.predictor.rewrites.whatif import Predict
 from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
 from perfassert.quantity import round_significant
 from perfassert.system.collection import without_collections

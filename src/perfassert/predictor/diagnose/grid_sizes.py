@@ -11,8 +11,7 @@ from typing import Any
 from perfassert.engines.advisor.case import Proposal
 from perfassert.kernel.description import Description
 from perfassert.predictor.rewrites.relaunching import asks_for_grid, same_work
-from perfassert.predictor.rewrites.resimulation import Predict
-from perfassert.predictor.rewrites.whatif import with_changes
+from perfassert.predictor.rewrites.whatif import Predict, predict_with
 
 _EXACT = 1.01  # times the stores: blocks that each store a result of their own need other buffers
 
@@ -23,14 +22,13 @@ def better_grid(prediction: Any, predict: Predict, described: Description) -> Pr
     if launch.domain is not None or not asks_for_grid(described):
         return None
     rows, best, fastest = launch.grid[1] * launch.grid[2], None, prediction.time
-    each, resident = 1, prediction.occupancy.resident_blocks
-    while each <= resident:
+    resident = prediction.occupancy.resident_blocks
+    for each in (*(1 << n for n in range(resident.bit_length()) if 1 << n < resident), resident):
         grid = (-(-each * device.compute_units // rows), *launch.grid[1:])
         if grid[0] > launch.grid[0]:
-            after = predict(*with_changes(prediction, {"grid": grid}))
-            if after.time < fastest and _does_the_same(prediction, after):
+            after = predict_with(prediction, predict, {"grid": grid})
+            if after and after.time < fastest and _does_the_same(prediction, after):
                 best, fastest = (grid, each), after.time
-        each = resident if each < resident < 2 * each else 2 * each
     if best is None:
         return None
     grid, each = best

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from perfassert.engines.advisor.case import Proposal
-from perfassert.errors import LaunchError, PerfAssertError
+from perfassert.errors import LaunchError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import BoundKernel, Description
-from perfassert.predictor.rewrites.resimulation import Predict
-from perfassert.predictor.rewrites.whatif import is_cuda_source, with_changes
+from perfassert.predictor.rewrites.whatif import Predict, is_cuda_source, predict_with
 
 _MOST_TRIED = 4
 _MOST_INSTRUCTIONS = 20_000
@@ -36,11 +35,8 @@ def more_registers(prediction: Any, predict: Predict, described: Description) ->
     limits = _limits(device, launch.threads_per_block, described.registers, shared)
     for registers in limits[:_MOST_TRIED]:
         options = (f"-maxrregcount={registers}", "-Xptxas=--override-directive-values")
-        try:
-            after = predict(*with_changes(prediction, {"options": options}))
-        except PerfAssertError:  # a compiler that does not know these options
-            continue
-        if after.time < fastest:
+        after = predict_with(prediction, predict, {"options": options})
+        if after and after.time < fastest:
             best, fastest = (registers, options), after.time
     if best is None:
         return None

@@ -20,6 +20,7 @@ from perfassert.engines.advisor.rewrites import (
 )
 from perfassert.kernel.description import BoundKernel, Description
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import REGISTER_BYTES
 from perfassert.kernel.roles import node_space
 from perfassert.predictor.rewrites.changed_accesses import coalesce
 from perfassert.predictor.rewrites.list_scheduling import IN_FLIGHT
@@ -28,7 +29,6 @@ from perfassert.predictor.rewrites.site import Site
 from perfassert.predictor.rewrites.unrolling import unroll_factor
 
 _FLOATING = ("fp32", "fp64", "fp16")
-_WORD = 4  # bytes of a register
 
 
 @singledispatch
@@ -58,7 +58,7 @@ def _(rewrite: LimitCode, kernel: Description, launch: Launch, site: Site) -> De
 
 @rewrite_kernel.register
 def _(rewrite: Unspill, kernel: Description, launch: Launch, site: Site) -> Description:
-    kernel = _hold(kernel, (kernel.spill_bytes or 0) // _WORD, site)
+    kernel = _hold(kernel, (kernel.spill_bytes or 0) // REGISTER_BYTES, site)
     if not isinstance(kernel, BoundKernel):
         return kernel
     local = {n for n, a in enumerate(kernel.bound) if a.space == "local"}

@@ -11,13 +11,12 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node
+from perfassert.kernel.machine import REGISTER_BYTES
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import node_space
 from perfassert.predictor.rewrites.changed_graph import OUTSIDE, inside, node_registers
 from perfassert.predictor.rewrites.control_dependence import ControlDependence, control_dependence
 from perfassert.predictor.rewrites.list_scheduling import Step
-
-_WORD = 4  # bytes of the stack that one register is spilled to
 
 
 @dataclass(eq=False)
@@ -64,9 +63,9 @@ class Dependences:
         return inside(self.graph, [step.item])
 
     def depend(self, steps: Sequence[Step]) -> None:
-        """Who waits for whom: registers, memory, and what the graph says. Of memory a write waits
-        for what was read since the last one, and each access for that: it has waited for all that
-        came before."""
+        """Let steps wait for each other: for registers, for memory, and as the graph says. A write
+        to memory waits for what was read since the last one, and any access for that one, which
+        has waited for all before it."""
         place = {n.index: k for k, s in enumerate(steps) for n in self.members(s)}
         defined: dict[str, tuple[int, Node]] = {}
         memory: dict[tuple[str, str], list[int]] = {}  # the last write, or -1, and reads since
@@ -97,14 +96,15 @@ class Dependences:
         writes = self.writes(node)
         for number in node.touches if self.bound else ():
             access = self.bound[number]
-            on_stack = access.space == "local" and access.touched is None
-            if on_stack and not access.address.terms:
-                first = access.address.constant // _WORD
-                for word in range(first, first + max(1, access.bytes // _WORD)):
-                    yield ("local", str(word)), writes
-                yield ("local", ""), False  # only what may go to any word comes before or after
-            else:
+            if access.space != "local":
                 yield (access.space, access.field if access.space == "global" else ""), writes
+            elif access.touched is None and not access.address.terms:
+                first = access.address.constant // REGISTER_BYTES
+                for word in range(first, first + max(1, access.bytes // REGISTER_BYTES)):
+                    yield ("local", str(word)), writes
+                yield ("local", ""), False
+            else:  # what may be any word keeps its place among all of them
+                yield ("local", ""), True
         if writes or node.operation == "branch":
             yield ("control", ""), node.operation == "branch"
 

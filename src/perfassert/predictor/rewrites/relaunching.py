@@ -1,4 +1,4 @@
-"""Whether a kernel does the same work in blocks of another size, or in more of them."""
+"""Tests for kernels that do the same work in blocks of another size, or in more of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resizable(kernel: Description) -> bool:
 
 
 def asks_for_grid(kernel: Description) -> bool:
-    """Whether code goes on by the size of the grid: some address depends on it."""
+    """Tell code that goes on by the size of the grid: some address depends on it."""
     if not isinstance(kernel, BoundKernel):
         return False
     return any(name.startswith("gridDim.") for name in _names_in_code(kernel.program))

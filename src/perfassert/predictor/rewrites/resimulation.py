@@ -6,7 +6,7 @@ moves data, its graph is bound once, and times are compared with the one that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -22,11 +22,9 @@ from perfassert.engines.advisor.rewrites import (
     UseConstantMemory,
 )
 from perfassert.errors import PerfAssertError
-from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
-from perfassert.kernel.description import AccessKernel, BoundKernel, Description, Kernel
+from perfassert.kernel.description import AccessKernel, BoundKernel, Description
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.answer import Answer
 from perfassert.predictor.model import BoundLaunch, Model, estimate_bound_launch
 from perfassert.predictor.rewrites.bind import rewrite_kernel
 from perfassert.predictor.rewrites.cost import GraphRewrites
@@ -34,11 +32,8 @@ from perfassert.predictor.rewrites.relaunching import resizable, same_work
 from perfassert.predictor.rewrites.rewritten_accesses import rewrite
 from perfassert.predictor.rewrites.site import Site
 from perfassert.predictor.rewrites.traffic import rewrite_traffic
-from perfassert.predictor.rewrites.whatif import with_changes
+from perfassert.predictor.rewrites.whatif import Predict, with_changes
 from perfassert.predictor.simulate.time import launch_time, least_seconds, loaded_model
-
-Predict = Callable[[Kernel, Launch, Device], Answer]
-"""What predicts again; handed in, as predictions hand over to their diagnosis."""
 
 
 @dataclass(frozen=True)

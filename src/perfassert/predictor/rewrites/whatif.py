@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
-from perfassert.errors import KernelError, close_matches, in_short
+from perfassert.errors import KernelError, PerfAssertError, close_matches, in_short
 from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
@@ -21,6 +21,9 @@ from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.answer import Answer
 from perfassert.quantity import to_real
+
+Predict = Callable[[Kernel, Launch, Device], Answer]
+"""What predicts again; handed in, as predictions hand over to their diagnosis."""
 
 _LAUNCH = ("grid", "block", "args")
 _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
@@ -40,6 +43,14 @@ _FIXED = (
     "references",
     "capacity_fits",
 )
+
+
+def predict_with(prediction: Answer, predict: Predict, changes: Mapping[str, Any]) -> Answer | None:
+    """Predict with :func:`with_changes`; None where no compiler or device takes the change."""
+    try:
+        return predict(*with_changes(prediction, changes))
+    except PerfAssertError:
+        return None
 
 
 def with_changes(prediction: Answer, changes: Mapping[str, Any]) -> tuple[Kernel, Launch, Device]:
@@ -90,16 +101,17 @@ def _change_kernel(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
     return replace(kernel, **changes)
 
 
-def is_cuda_source(kernel: Kernel) -> bool:
-    """Whether a kernel that was predicted is compiled from CUDA source."""
+def is_cuda_source(kernel: Kernel) -> TypeGuard[CompiledKernel]:
+    """Tell a kernel of a prediction that is compiled from CUDA source."""
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     return isinstance(code, BuiltCode) and code.is_cuda
 
 
 def _compile_otherwise(kernel: Kernel, options: str | Sequence[str]) -> Kernel:
     """The kernel with further options of the compiler."""
-    if not isinstance(kernel, CompiledKernel) or not isinstance(kernel.compiled, BuiltCode):
+    if not is_cuda_source(kernel):
         raise KernelError(f"options: kernel {kernel.name!r} is not compiled from CUDA source")
+    assert isinstance(kernel.compiled, BuiltCode)
     words = (options,) if isinstance(options, str) else tuple(options)
     return replace(kernel, compiled=kernel.compiled.compile_otherwise(words))
 
