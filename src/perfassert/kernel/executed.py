@@ -195,7 +195,7 @@ class Sampled:
 _FULLEST = 256  # places that are kept: the fullest one is wanted
 _SECTOR = 32  # bytes
 PART_BYTES = 256
-"""As many neighbours as no two slices of an L2 share."""
+"""Neighbours that are counted together: no more than lie in one slice of an L2 without a gap."""
 
 
 class Meeting(NamedTuple):

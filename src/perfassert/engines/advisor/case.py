@@ -55,7 +55,12 @@ class Proposal:
     text: str
     speedup: float
     changes: Mapping[str, object]
-    proof: str | None = None
+    proof: str
+
+    def match(self, blames: Sequence[Blame] = ()) -> Match:
+        """Return it as what an optimizer found; without blames its speedup is the estimate."""
+        estimate = None if blames else self.speedup
+        return Match(self.text, blames, speedup=estimate, changes=self.changes, proof=self.proof)
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,8 @@ class Case:
     ``accesses`` by instruction; ``most_speedup``: how many times as fast the launch could be before
     its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
     shape, ``grids`` more blocks, ``registers_allowed`` more registers where some are spilled, or
-    None. ``registers``, ``spill_bytes`` per thread,
-    ``shared_bytes`` per block.
-    ``sketch``: the code is that of a kernel by address expressions, of which only accesses and
-    launch are facts.
+    None. ``registers``, ``spill_bytes`` per thread, ``shared_bytes`` per block. ``sketch``: the
+    code is that of a kernel by address expressions, of which only accesses and launch are facts.
     """
 
     code: Code

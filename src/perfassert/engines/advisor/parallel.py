@@ -19,17 +19,15 @@ _NEARLY = 1.1  # times the fewest: blocks that are larger are launched faster, a
 
 
 class BlockIncrease:
-    """Fewer blocks than SMs, or too few for all SMs to have as much to do, or to hide latencies
-    where a loop strides by the grid."""
+    """Fewer blocks than SMs, too few for all SMs to have as much to do, or, where a loop strides by
+    the grid, to hide latencies."""
 
     name, category = "Block Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
         units, warps = case.device.compute_units, case.warps_per_block
         if (larger := case.grids()) is not None:
-            return Match(
-                larger.text, speedup=larger.speedup, changes=larger.changes, proof=larger.proof
-            )
+            return larger.match()
         if warps < 2:
             return None
         # Warps on the busiest unit, for blocks of so many warps.
@@ -176,8 +174,4 @@ class BlockShape:
 
     def match(self, case: Case) -> Match | None:
         better = case.shapes()
-        if better is None:
-            return None
-        return Match(
-            better.text, speedup=better.speedup, changes=better.changes, proof=better.proof
-        )
+        return None if better is None else better.match()

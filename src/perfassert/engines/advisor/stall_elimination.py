@@ -50,8 +50,7 @@ class RegisterReuse:
             if b.cls == "local_memory_dependency" or _local_throttle(case, b)
         ]  # fmt: skip
         if (more := case.registers_allowed()) is not None:
-            gain = None if blames else more.speedup  # where no sample says what spills cost
-            return Match(more.text, blames, speedup=gain, changes=more.changes, proof=more.proof)
+            return more.match(blames)
         if not blames:
             return None
         spilled = f"{case.spill_bytes} bytes per thread " if case.spill_bytes else "registers "

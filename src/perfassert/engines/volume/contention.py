@@ -1,10 +1,10 @@
 """Atomic operations that contend for one sector, or for one slice of the L2, take turns: how many
 do, and how long.
 
-A slice serves one sector in :func:`slice_cycles`, and two slices share each stretch of twice
-``l2_slice_bytes``: by parts of 256 bytes they take turns (docs/results/h100.md, *Atomics*). 128
-floats, 512 bytes side by side, lie in two slices, eight sectors in each. A warp that adds to 32 of
-them takes one slice four turns.
+A slice serves one sector at a time, and two slices share each stretch of twice ``l2_slice_bytes``,
+by quarters in turns (docs/results/h100.md, *Atomics*): of a KiB bytes 0 to 255 and 512 to 767 lie
+in one, the others in the other. 128 floats side by side lie in two slices, eight sectors in each,
+and a warp that adds to 32 of them takes one slice four turns.
 
 Where blocks are sampled, what several of them have in common is taken to be common to all; what
 only one of them touches is its own.
@@ -100,8 +100,9 @@ def slice_cycles(
 
 
 def _slice(part: int, device: Device) -> int:
-    """Return the slice of a part: of neighbours in one stretch, the even or the odd ones."""
-    return part // max(2, 2 * device.l2_slice_bytes // PART_BYTES) * 2 + part % 2
+    """Return the slice of a part: the first and third quarters of a stretch lie in one."""
+    quarter = part // max(1, device.l2_slice_bytes // 2 // PART_BYTES)
+    return quarter // 4 * 2 + quarter % 2
 
 
 def is_measured(turn: AtomicTurn, device: Device) -> bool:

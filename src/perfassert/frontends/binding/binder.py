@@ -113,6 +113,7 @@ class Binder:
             self.ranges[f"blockIdx.{axis}"] = (0, launch.grid[i] - 1)
         self.assumptions: dict[Assumption, None] = dict.fromkeys(self.corrections)
         self._forms: dict[int, Affine] = {}
+        self._beyond: set[int] = set()
         self._numbers: dict[Monomial, int | None] = {}
         self._sums: dict[Terms, Affine] = {}
         self.loops: dict[int, LoopRange] = {}
@@ -129,19 +130,17 @@ class Binder:
 
         Raises :class:`LaunchError` for a parameter that is not given.
         """
-        if self.is_beyond(value):
-            self.assume(f"{BEYOND}; threads are taken to be apart", None, "address")
-            return self.stand_in()
-        return self._whole_form(value)
+        form = self._whole_form(value)
+        if value.index not in self._beyond:
+            return form
+        self.assume(f"{BEYOND}; threads are taken to be apart", None, "address")
+        return self.stand_in()
 
     def is_beyond(self, value: Expression) -> bool:
-        """Tell a value that does not fit into 64 bits on the way, as the terms of a hash may not
-        that is cut to its low words again: execution says what it is."""
-        form = self._whole_form(value)
-        if max(map(abs, (form.constant, *(c for _, c in form.terms)))) < _LARGE:
-            return False
-        low, high = interval(form, self.ranges)
-        return low < -_LARGEST or high > _LARGEST
+        """Tell a value that leaves 64 bits on the way, as terms of a hash may that is cut to its
+        low words again: execution says what it is."""
+        self._whole_form(value)
+        return value.index in self._beyond
 
     def stand_in(self) -> Affine:
         """A value of which nothing is known."""
@@ -160,6 +159,10 @@ class Binder:
             form = self._varying(tuple(varying))
             form = Affine(form.constant + number, form.terms)
             self._forms[value.index] = form
+            if max(map(abs, (form.constant, *(c for _, c in form.terms)))) >= _LARGE:
+                low, high = interval(form, self.ranges)
+                if low < -_LARGEST or high > _LARGEST:
+                    self._beyond.add(value.index)
         return form
 
     def _number(self, monomial: Monomial) -> int | None:

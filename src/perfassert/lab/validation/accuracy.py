@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timezone
 from itertools import chain, pairwise
+from math import inf, isinf
 from pathlib import Path
 
 from perfassert.errors import PerfAssertError
@@ -81,7 +82,7 @@ The same rows by what limits them, and by the width of the band:
 {widths}
 """
 _LEAST = 40  # rows of a group that the page shows by itself
-_WIDTHS = (0.0, 0.1, 0.15, 0.2, 0.3, 0.5, float("inf"))
+_WIDTHS = (0.0, 0.1, 0.15, 0.2, 0.3, 0.5, inf)
 """Ends of the groups of bands."""
 _TAIL = """\
 ## What this does not say
@@ -137,15 +138,17 @@ def _coverage(results: Sequence[Validation]) -> Iterator[str]:
 
 def _width(row: HeldOut) -> str:
     low, high = next(ends for ends in pairwise(_WIDTHS) if row.band <= ends[1])
-    if high == _WIDTHS[-1]:
-        return f"above {percent(low, signed=False)}"
+    return f"above {percent(low, signed=False)}" if isinf(high) else _between(low, high)
+
+
+def _between(low: float, high: float) -> str:
     return f"{percent(low, signed=False)} to {percent(high, signed=False)}"
 
 
 def _shares(
     what: str, rows: Mapping[str, Sequence[HeldOut]], group: Callable[[HeldOut], str]
 ) -> str:
-    """Of each group the share within the band and its interval, once for each thing left out."""
+    """Tabulate groups: rows, share within the band and its interval, for each thing left out."""
     columns = [_pool(each, group) for each in rows.values()]
     names = sorted({name for column in columns for name in column} - {_FEW, _ALL})
     table = [
@@ -158,7 +161,7 @@ def _shares(
 
 
 def _pool(rows: Sequence[HeldOut], group: Callable[[HeldOut], str]) -> dict[str, list[bool]]:
-    """Whether rows are within their bands, by group; small groups together, and all."""
+    """Collect by group which rows are within their bands; small groups together, and all."""
     groups: dict[str, list[bool]] = {}
     for row in rows:
         groups.setdefault(group(row), []).append(row.inside)
@@ -171,9 +174,8 @@ def _pool(rows: Sequence[HeldOut], group: Callable[[HeldOut], str]) -> dict[str,
 def _share(inside: Sequence[bool]) -> tuple[str, str, str]:
     if not inside:
         return "–", "–", "–"
-    low, high = binomial_interval(sum(inside), len(inside))
     share = percent(sum(inside) / len(inside), signed=False)
-    return str(len(inside)), share, f"{percent(low, signed=False)} to {percent(high, signed=False)}"
+    return str(len(inside)), share, _between(*binomial_interval(sum(inside), len(inside)))
 
 
 def _section(result: Validation) -> str:

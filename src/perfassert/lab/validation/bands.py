@@ -117,20 +117,13 @@ def hold_out(
 ) -> list[HeldOut]:
     """Rows that nothing was fitted on, each against the band that a prediction would state if its
     suite, or its device, had never been measured; guesses count with the band of guesses."""
-    points = list(_points(metric, validations))
     result = []
-    for name in dict.fromkeys(getattr(point, left_out) for point in points):
-        others = [point for point in points if getattr(point, left_out) != name]
-        known = {
-            band.kind: KnownError(band.kind, band.error, band.suite, band.fitted, band.most)
-            for band in _calibrate(metric, others)
-        }
+    for name, others, unseen in _leave_out(left_out, list(_points(metric, validations))):
+        known = _known_errors(metric, others)
         factors = {f.measured: f.factor for f in _factors(metric, others)}
-        for point in points:
-            if getattr(point, left_out) == name and not point.fitted:
-                band = _band(point, known, factors)
-                inside = point.error <= band
-                result.append(HeldOut(name, point.kind.limiter, band, inside))
+        for point in unseen:
+            band = _band(point, known, factors)
+            result.append(HeldOut(name, point.kind.limiter, band, point.error <= band))
     return result
 
 
@@ -147,7 +140,8 @@ def left_out_factors(validations: Sequence[Validation]) -> Iterator[LeftOut]:
 
 def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
     ratios: dict[bool, list[_Point]] = {True: [], False: []}
-    for _, table, unseen in _leave_out_suites(metric, points):
+    for _, others, unseen in _leave_out("suite", points):
+        table = {kind: known.error for kind, known in _known_errors(metric, others).items()}
         for point in unseen:
             band = nearest_error(point.kind, table)
             if band and point.kind != GUESSED:
@@ -159,14 +153,23 @@ def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
             yield LeftOut(metric, measured, factor, len(rows))
 
 
-def _leave_out_suites(
-    metric: str, points: Sequence[_Point]
-) -> Iterator[tuple[str, Mapping[PredictionKind, float], list[_Point]]]:
-    """Each suite, the bands of all others, and its points that nothing was fitted on."""
-    for name in dict.fromkeys(point.suite for point in points):
-        others = [point for point in points if point.suite != name]
-        table = {band.kind: band.error for band in _calibrate(metric, others)}
-        yield name, table, [p for p in points if p.suite == name and not p.fitted]
+def _leave_out(
+    what: Literal["suite", "device"], points: Sequence[_Point]
+) -> Iterator[tuple[str, list[_Point], list[_Point]]]:
+    """Each suite or device, the points of all others, and its own that nothing was fitted on."""
+    groups: dict[str, list[_Point]] = {}
+    for point in points:
+        groups.setdefault(getattr(point, what), []).append(point)
+    for name, own in groups.items():
+        others = [point for point in points if getattr(point, what) != name]
+        yield name, others, [point for point in own if not point.fitted]
+
+
+def _known_errors(metric: str, points: Sequence[_Point]) -> KnownErrors:
+    return {
+        band.kind: KnownError(band.kind, band.error, band.suite, band.fitted, band.most)
+        for band in _calibrate(metric, points)
+    }
 
 
 def bands_text(entries: Sequence[Band], model_version: str, factors: Iterable[LeftOut] = ()) -> str:

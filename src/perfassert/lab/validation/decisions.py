@@ -108,7 +108,7 @@ def decisions_page(results: Sequence[Validation], day: date, picture: str) -> tu
 
 
 def _reliability(decisions: Decisions) -> str:
-    """Of each bin of probabilities, the share of orders that were right."""
+    """Tabulate bins of probabilities with the share of orders that were right."""
     bins = [
         (f"{low:g} to {high:g}", str(count), f"{mean:.3f}", f"{right:.3f}")
         for low, high, count, mean, right in decisions.bins()

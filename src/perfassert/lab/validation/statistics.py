@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ Vector = npt.NDArray[np.float64]
 Group = TypeVar("Group", bound=Hashable)
 APART = 0.10
 """Two measurements truly differ when the larger exceeds the smaller by this share."""
-_DEVIATIONS = 1.959964  # of a normal distribution, that 95 % are within
+_DEVIATIONS = NormalDist().inv_cdf(0.975)  # standard ones, that 95 % are within
 _ROUNDING = 1e-12  # 1.1 · 100 is a little more than 110
 
 
