@@ -92,7 +92,7 @@ class TestJson:
         data = self.read(capsys)
         assert set(data) == {"kernel", "device", "grid", "block", "time", "limiter", "samples",
                              "stalls", "bound", "advice", "confidence", "confidence_reasons",
-                             "assumptions"}  # fmt: skip
+                             "assumptions", "tried", "left_out", "left_out_because"}  # fmt: skip
         assert (data["kernel"], data["samples"]) == ("rolled", "simulation")
         assert (data["grid"], data["block"]) == ([216, 1, 1], [64, 1, 1])
         assert set(data["stalls"]) <= set(STALLS)

@@ -50,7 +50,7 @@ def test_a_bound_that_spills_is_relaxed(source):
     assert bounded.advice[0] == advice
     assert "allow 64 registers instead of 32" in advice.suggestion
     assert advice.speedup == pytest.approx(float(bounded.time) / float(relaxed.time), rel=1e-6)
-    assert advice.proof == f"compiled with -maxrregcount=64: {bounded.time} → {relaxed.time}"
+    assert advice.proof == f"-maxrregcount=64: {bounded.time} → {relaxed.time}"
     again = pa.Prediction.from_dict(bounded.to_dict()).advice[0]
     assert again.proof == advice.proof
 
@@ -59,13 +59,6 @@ def test_nothing_is_said_where_nothing_spills(source):
     free = predicted(source, 128, 1)
     assert free.resources.spill_bytes == 0
     assert reuse(free) is None
-
-
-def test_of_a_file_that_has_changed_there_is_no_proof(source):
-    bounded = predicted(source, 1024, 2)
-    source.write_text(SOURCE.replace("r < 4", "r < 1"))
-    advice = reuse(bounded)
-    assert advice is None or advice.proof is None
 
 
 def test_what_if_with_further_options(source):

@@ -8,7 +8,7 @@ from typing import Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.launches import RequestedLaunch, add_work, work
-from perfassert.cli.terminal import say
+from perfassert.cli.terminal import progress, say
 from perfassert.errors import LaunchError
 from perfassert.facade.prediction import Prediction
 from perfassert.quantity import round_significant
@@ -37,7 +37,14 @@ def add(commands: Any) -> None:
         type=int,
         metavar="N",
         dest="attempts",
-        help="make up to N mechanical changes on a copy, compile and predict them",
+        help="make up to N changes on a copy, compile and predict them (default: 4)",
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_const",
+        const=_ALL,
+        dest="attempts",
+        help="make all of them, however large the kernel",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_advise)
@@ -50,14 +57,21 @@ def _advise(options: argparse.Namespace) -> int:
     if options.samples is not None and (len(asked) > 1 or options.coverage):
         remedy = "choose it with --kernel" if len(asked) > 1 else "leave --coverage out"
         raise LaunchError(f"--samples are of one launch of a real GPU; {remedy}")
-    if options.attempts is not None and (options.launches is not None or options.samples):
-        raise LaunchError("--try is of one source and its own prediction; leave the profile out")
-    if options.attempts is not None and options.attempts < 1:
-        raise LaunchError(f"--try: how many changes, at least 1, not {options.attempts}")
-    predictions = [(one, predict(one.kernel, one.launch, one.device)) for one in asked]
+    if options.attempts is not None and options.samples:
+        raise LaunchError("--try and --prove are of a prediction; leave the profile out")
+    if options.attempts is not None and options.attempts < 0:
+        raise LaunchError(f"--try: how many changes, at least 0, not {options.attempts}")
+    predictions = [
+        (one, predict(one.kernel, one.launch, one.device, prove=options.attempts))
+        for one in asked
+    ]
     predictions.sort(key=lambda pair: -_seconds(*pair))
     whole = sum(_seconds(*pair) for pair in predictions)
-    outputs = [_advice_output(one, prediction, options) for one, prediction in predictions]
+    outputs = []
+    with progress("advice") as bar:
+        for number, (one, prediction) in enumerate(predictions):
+            bar(number, len(predictions), one.label)
+            outputs.append(_advice_output(one, prediction, options))
     if options.json:
         shares = [_seconds(*pair) / whole for pair in predictions]
         data = [
@@ -89,12 +103,11 @@ def _advice_output(
     one: RequestedLaunch, prediction: Prediction, options: argparse.Namespace
 ) -> Any:
     """Text, or data for JSON."""
-    from perfassert.cli.attempts import report as attempted
-    from perfassert.cli.attempts import to_data, try_changes
     from perfassert.facade.session import predict
-    from perfassert.predictor.diagnose.diagnose import LEAST_GAIN, dependency_coverage
+    from perfassert.predictor.diagnose.diagnose import dependency_coverage
     from perfassert.predictor.diagnose.measured_advice import advise
     from perfassert.report.advice import coverage, report, to_dict
+    from perfassert.report.trials import trials_data, trials_report
 
     if options.samples is None:
         advice, source = prediction.advice or (), "simulation"
@@ -103,21 +116,18 @@ def _advice_output(
 
         samples = read_samples(options.samples, options.kernel, options.sampled_launch)
         advice, source = advise(one.kernel, samples, one.launch, one.device), samples.file
-    done = (
-        None
-        if options.attempts is None
-        else try_changes(one, prediction, options, options.attempts)
-    )
     single = dependency_coverage(prediction, predict) if options.coverage else None
     if options.json:
-        more: dict[str, Any] = {} if done is None else {"tried": to_data(done)}
+        more: dict[str, Any] = {} if options.samples else trials_data(prediction)
         if single is not None:
             more["coverage"] = dict(zip(_PRUNING, single, strict=True))
         return to_dict(prediction, advice, source) | more
     parts: list[str | Text] = [report(prediction, advice, source)]
-    parts += [] if done is None else [attempted(done, LEAST_GAIN)]
+    if options.samples is None:
+        parts += trials_report(prediction, options.attempts is not None)
     parts += [] if single is None else [coverage(*single)]
     return join(parts)
 
 
 _PRUNING = ("before", "after")
+_ALL = 1000  # changes: no kernel has so many

@@ -37,6 +37,7 @@ class Session(session.Session):
         device: Device | str | Path,
         *,
         volumes: Mapping[str, str | float] | None = None,
+        prove: int | None = None,
     ) -> Prediction:
         """Predict a launch, as :func:`perfassert.predict` does.
 
@@ -45,8 +46,12 @@ class Session(session.Session):
             launch: grid, block and arguments.
             device: a :class:`Device`, a name or alias, or the path of a device file.
             volumes: measured volumes in place of predicted ones.
+            prove: changed copies of the source that advice compiles at most. Default (None): four,
+                of kernels that compile quickly.
         """
-        return Prediction.of_values(super().predict(kernel, launch, device, volumes=volumes))
+        return Prediction.of_values(
+            super().predict(kernel, launch, device, volumes=volumes, prove=prove)
+        )
 
 
 def predict(
@@ -55,6 +60,7 @@ def predict(
     device: Device | str | Path,
     *,
     volumes: Mapping[str, str | float] | None = None,
+    prove: int | None = None,
 ) -> Prediction:
     """Predict time, data volumes and bottlenecks of one launch, without a GPU.
 
@@ -65,6 +71,8 @@ def predict(
         volumes: measured volumes in place of predicted ones: ``{"dram_load": "8 B/update"}``, of
             ``l2_load l2_store dram_load dram_store``, in bytes or as text with ``/thread``,
             ``/update``, ``/warp`` or ``/block``. Such a prediction has neither stalls nor advice.
+        prove: changed copies of the source that advice compiles at most; part of the question.
+            Default (None): four, of kernels that compile quickly.
 
     Returns:
         The prediction; the same question has the same answer on every machine.
@@ -90,4 +98,6 @@ def predict(
         Performance Model* (time). ``docs/explanation/model.md`` says where perfassert departs from
         them.
     """
-    return Prediction.of_values(DEFAULT.predict(kernel, launch, device, volumes=volumes))
+    return Prediction.of_values(
+        DEFAULT.predict(kernel, launch, device, volumes=volumes, prove=prove)
+    )

@@ -85,7 +85,8 @@ class Advice:
             ``importance`` and ``speedup`` (by the formula), and where they lie.
         formula_speedup: old over new time by the estimator of the paper, if all hotspots are fixed.
         context: of the hottest hotspot: ``function``, ``loop``, ``stall``; ``estimate`` is
-            ``"simulation"``, or ``"formula"`` where ``speedup`` is the paper's.
+            ``"compiled"`` where the change was compiled and predicted, ``"simulation"``, or
+            ``"formula"`` where ``speedup`` is the paper's.
         proof: what was compiled or launched otherwise, with both predicted times; None where the
             change was simulated only.
 
@@ -112,6 +113,36 @@ class Advice:
     formula_speedup: float = 1.0
     context: Mapping[str, Any] = field(default_factory=dict)
     proof: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A change that a compiler makes on a copy, in place of its author.
+
+    ``optimizer``: whose advice it is; ``name``: an option, or the edit; ``changes`` as
+    :func:`perfassert.whatif` takes them; ``suggestion``: what an author would do, where the advice
+    does not say it.
+    """
+
+    optimizer: str
+    name: str
+    changes: Mapping[str, Any]
+    suggestion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """A trial with its predicted ``time``, or the reason why there is none (``error``).
+
+    ``registers`` and ``spill_bytes`` of a thread; ``occupancy`` as a fraction.
+    """
+
+    trial: Trial
+    time: Quantity | None = None
+    registers: int = 0
+    spill_bytes: int = 0
+    occupancy: float = 0.0
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +194,17 @@ class Timeline(tuple[Lane, ...]):
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Where the warps' time goes, and what would help; ``waits``: the longest first; ``seal``:
-    digest of what the predictor made."""
+    digest of what the predictor made.
+
+    ``trials``: what was compiled with a change; ``left_out``: what was not, and ``reason``: why.
+    """
 
     stalls: Mapping[str, float]
     advice: tuple[Advice, ...] | None
     waits: tuple[LineWait, ...] = ()
+    trials: tuple[TrialResult, ...] = field(default=(), compare=False)
+    left_out: tuple[Trial, ...] = field(default=(), compare=False)
+    reason: str = field(default="", compare=False)
     seal: str = field(default="", compare=False, repr=False)
 
 

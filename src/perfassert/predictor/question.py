@@ -36,6 +36,7 @@ class Question:
             code that only binds itself.
         arguments: the launch with the arguments that the code has.
         volumes: measured volumes in place of predicted ones.
+        prove: changes that advice compiles at most; None: a few.
         digest: of the content, without the folders of files.
         key: of the content with them, by which results are recalled; None where a part of it cannot
             be identified, so that nothing is recalled.
@@ -47,6 +48,7 @@ class Question:
     code: BuiltCode | None
     arguments: Launch
     volumes: Volumes
+    prove: int | None
     digest: str
     key: str | None
 
@@ -56,6 +58,7 @@ def make_question(
     launch: Launch,
     device: Device,
     volumes: Volumes,
+    prove: int | None,
     share: Share,
     analyses: Analyses | None,
 ) -> Question:
@@ -66,6 +69,7 @@ def make_question(
         launch: grid, block and arguments.
         device: the device.
         volumes: measured volumes; empty: none.
+        prove: changes that advice compiles at most; None: a few.
         share: see :data:`~perfassert.kernel.buffer.Share`.
         analyses: where compiled code takes its analyses from; None for kernels without.
 
@@ -81,7 +85,11 @@ def make_question(
         overrides = dict(kernel.overrides)
         kernel, code, arguments = _build(kernel, launch, device, analyses)
     measured = {name: _volume_content(value) for name, value in volumes.items()}
-    content = kernel.updates_per_thread, overrides, device.digest, measured, arguments
+    content: tuple[object, ...] = (
+        kernel.updates_per_thread, overrides, device.digest, measured, arguments
+    )  # fmt: skip
+    if prove is not None:
+        content = *content, ("prove", prove)
     try:
         known: object = kernel
         if code is None and isinstance(kernel, CompiledKernel):  # code that only binds itself
@@ -90,7 +98,7 @@ def make_question(
         digest, key = _identify(known, code, content)
     except TypeError as error:
         raise LaunchError(f"the launch cannot be identified: {error}") from None
-    return Question(kernel, launch, device, code, arguments, volumes, digest, key)
+    return Question(kernel, launch, device, code, arguments, volumes, prove, digest, key)
 
 
 def _identify(

@@ -25,6 +25,7 @@ from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
 from perfassert.predictor.model import BoundLaunch, Model, bind_launch
 from perfassert.predictor.question import Question, make_question
 from perfassert.predictor.simulate.time import loaded_model
+from perfassert.quantity import to_integer
 from perfassert.system.collection import without_collections
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Session:
         device: Device | str | Path,
         *,
         volumes: Mapping[str, str | float] | None = None,
+        prove: int | None = None,
     ) -> Answer:
         """Predict a launch, as :func:`perfassert.predict` does.
 
@@ -63,13 +65,14 @@ class Session:
             launch: grid, block and arguments.
             device: a :class:`Device`, a name or alias, or the path of a device file.
             volumes: measured volumes in place of predicted ones.
+            prove: changes that advice compiles at most; None: a few.
         """
         for argument, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
             if not isinstance(value, kind):
                 raise LaunchError(f"{argument} must be a {kind.__name__}, not {in_short(value)}")
         target = load_device(device)
         with without_collections():
-            return self.answer(self.ask(kernel, launch, target, volumes))
+            return self.answer(self.ask(kernel, launch, target, volumes, prove))
 
     def ask(
         self,
@@ -77,6 +80,7 @@ class Session:
         launch: Launch,
         device: Device,
         volumes: Mapping[str, Any] | None = None,
+        prove: int | None = None,
     ) -> Question:
         """Make a question of what files and arrays hold now.
 
@@ -85,13 +89,16 @@ class Session:
             launch: grid, block and arguments.
             device: whose limits and rates decide.
             volumes: measured volumes in place of predicted ones.
+            prove: changes that advice compiles at most; None: a few.
         """
+        if prove is not None:
+            prove = to_integer(prove, "prove", LaunchError, 0)
         analyses = self._recalled_analyses() if isinstance(kernel, CompiledKernel) else None
         given = _NO_VOLUMES
         if volumes is not None:
             check_kind(volumes, Mapping, "volumes", LaunchError)
             given = MappingProxyType(dict(volumes))
-        return make_question(kernel, launch, device, given, self._memo.share, analyses)
+        return make_question(kernel, launch, device, given, prove, self._memo.share, analyses)
 
     def _recalled_analyses(self) -> Analyses:
         if self._analyses is None:
@@ -150,7 +157,9 @@ class Session:
         from perfassert.predictor.diagnose.diagnose import diagnose
 
         def make() -> Diagnosis:
-            diagnosis = diagnose(prediction, self.model(question), self.predict)
+            diagnosis = diagnose(
+                prediction, self.model(question), self.predict, question.prove
+            )
             return seal_diagnosis(question.digest, diagnosis)
 
         key = question.key and (question.key, SameObjects(plugged_optimizers().values()))

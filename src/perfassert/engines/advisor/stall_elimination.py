@@ -49,8 +49,6 @@ class RegisterReuse:
             b for b in case.blames
             if b.cls == "local_memory_dependency" or _local_throttle(case, b)
         ]  # fmt: skip
-        if (more := case.registers_allowed()) is not None:
-            return more.match(blames)
         if not blames:
             return None
         spilled = f"{case.spill_bytes} bytes per thread " if case.spill_bytes else "registers "

@@ -43,6 +43,7 @@ from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
     Binary,
     Source,
+    with_content,
     with_layouts,
 )
 from perfassert.frontends.toolchain.signature import Declared
@@ -422,13 +423,14 @@ class CompiledCode:
             analyses: where the code takes its analyses from.
         """
         source, constants = self.source_for(arch), self.hints.constants
+        kept = with_content(source)
         binary = self._with_declared_parameters(analyses.binary(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
             if not self.hints.recorded:
                 check_constants(binary, constants, analyses.lower(binary)[1])
         binary = self.hints.rename_parameters(with_constants(binary, constants))
-        return BuiltCode(binary, self.hints, analyses, source)
+        return BuiltCode(binary, self.hints, analyses, kept)
 
     def _with_declared_parameters(self, binary: Binary) -> Binary:
         """The binary with what the generator knows of its parameters."""
@@ -490,8 +492,17 @@ class BuiltCode:
         """Ask if it is compiled from CUDA source, so that other options make other code."""
         return self.source is not None and self.source.kind == "cuda"
 
-    def compile_otherwise(self, options: Sequence[str]) -> BuiltCode:
-        """Compile the same source with further options; it has one.
+    @property
+    def text(self) -> str:
+        """The text that it was compiled from; it has one."""
+        assert self.source is not None
+        assert self.source.content is not None
+        return self.source.content.decode(errors="replace")
+
+    def compile_otherwise(
+        self, options: Sequence[str] = (), text: str | None = None
+    ) -> BuiltCode:
+        """Compile its source with further options, or with another text; it has one.
 
         Raises :class:`KernelError` where its files are no longer those that were compiled.
         """
@@ -499,7 +510,8 @@ class BuiltCode:
         assert source is not None
         if CompiledCode(source, self.hints).build(arch, self.analyses).digest() != self.digest():
             raise KernelError(f"options: {source.path} has changed since kernel {name!r} was read")
-        changed = replace(source, options=(*source.options, *options))
+        content = source.content if text is None else text.encode()
+        changed = replace(source, options=(*source.options, *options), content=content)
         return CompiledCode(changed, self.hints).build(arch, self.analyses)
 
     def program(self, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:

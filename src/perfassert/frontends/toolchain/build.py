@@ -123,6 +123,11 @@ def _members_from_json(data: Any) -> dict[str, tuple[Member, ...]]:
     return {str(name): tuple(Member(**m) for m in members) for name, members in data.items()}
 
 
+def with_content(source: Source) -> Source:
+    """Return a CUDA source with the text that its file has now; any other as it is."""
+    return replace(source, content=_read_source(source)) if source.kind == "cuda" else source
+
+
 def prepare(source: Source, arch: str) -> CompileJob:
     """Read a source, to be compiled for ``arch`` or the nearest that a tool is there for."""
     _check_architecture(arch)

@@ -509,6 +509,8 @@ def _with_nvcc(
     source, folder, wanted = program.source, program.folder, program.wanted
     path = source.path.resolve()
     if source.content is not None:
+        folders = (str(path.parent), *source.include_dirs) if path.parent.is_dir() else ()
+        source = replace(source, include_dirs=folders or source.include_dirs)
         path = folder / source.path.name
         path.write_bytes(source.content)
     system = _headers_of_nvcc(nvcc, source)

@@ -33,8 +33,8 @@ from perfassert.predictor.diagnose.access_facts import access_facts
 from perfassert.predictor.diagnose.block_shapes import better_shape
 from perfassert.predictor.diagnose.grid_sizes import better_grid
 from perfassert.predictor.diagnose.line_waits import line_waits
-from perfassert.predictor.diagnose.recompiling import more_registers
 from perfassert.predictor.diagnose.sampling import samples
+from perfassert.predictor.diagnose.trials import prove
 from perfassert.predictor.model import Model, model_of
 from perfassert.predictor.rewrites.changed_graph import copies_of_loops
 from perfassert.predictor.rewrites.resimulation import Resimulation
@@ -51,23 +51,45 @@ _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 
 
 @without_collections()
-def diagnose(prediction: Any, model: Model, predict: Predict) -> Diagnosis:
-    """Simulate once more with a profile; stalls by who is to blame, and what would help."""
+def diagnose(
+    prediction: Any, model: Model, predict: Predict, compiled: int | None = None
+) -> Diagnosis:
+    """Simulate once more with a profile; stalls by who is to blame, and what would help.
+
+    Args:
+        prediction: whose launch it is.
+        model: what is simulated for it.
+        predict: what predicts a launch.
+        compiled: changes that are compiled at most; None: see
+            :func:`~perfassert.predictor.diagnose.trials.prove`.
+    """
     profiled = _profile(prediction, model, predict)
     stalls, case = MappingProxyType(profiled.stalls), profiled.case
     again = Resimulation(prediction, predict, profiled.model, case)
     if case.sketch:
-        advised = apply_optimizers(case, optimizers_of_addresses())
-        return Diagnosis(stalls, _worth_it(advised, again))
-    advice = _worth_it(apply_optimizers(case, all_optimizers()), again)
-    return Diagnosis(stalls, advice, line_waits(profiled.blames, case.code, profiled.samples))
+        advised = _worth_it(apply_optimizers(case, optimizers_of_addresses()), again)
+        return Diagnosis(stalls, _in_order(a for a, _ in advised))
+    found = apply_optimizers(case, all_optimizers())
+    advised = _worth_it(found, again)
+    proof = prove(prediction, predict, case, found, advised, 1 + LEAST_GAIN, compiled)
+    waits = line_waits(profiled.blames, case.code, profiled.samples)
+    return Diagnosis(
+        stalls, _in_order(proof.advice), waits, proof.results, proof.left_out, proof.reason
+    )
 
 
-def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
+def _worth_it(
+    advised: Iterable[tuple[Advice, Match]], again: Resimulation
+) -> list[tuple[Advice, Match]]:
     """Suggestions by what simulation says of them, the best first; none that hardly gains."""
-    resimulations = [_resimulate(advice, match, again) for advice, match in advised]
-    worth = [round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + LEAST_GAIN]
-    return tuple(sorted(worth, key=lambda a: (-a.speedup, a.optimizer)))
+    simulated = [(_resimulate(advice, match, again), match) for advice, match in advised]
+    worth = [(a, match) for a, match in simulated if a is not None and a.speedup > 1 + LEAST_GAIN]
+    return sorted(worth, key=lambda pair: (-pair[0].speedup, pair[0].optimizer))
+
+
+def _in_order(advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """The best first."""
+    return tuple(sorted(map(round_advice, advice), key=lambda a: (-a.speedup, a.optimizer)))
 
 
 def _resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
@@ -150,7 +172,6 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
         make_case(model, code, samples, blamed, most_speedup),
         shapes=partial(better_shape, prediction, predict, kernel),
         grids=partial(better_grid, prediction, predict, kernel),
-        registers_allowed=partial(more_registers, prediction, predict, kernel),
         sketch=sketch,
     )
     return _Profiled(model, stalls, case, *more)

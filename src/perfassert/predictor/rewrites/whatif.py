@@ -72,8 +72,8 @@ def with_changes(prediction: Answer, changes: Mapping[str, Any]) -> tuple[Kernel
     for name, change in latency.items():
         kernel, device = _with_latency(kernel, device, name, change)
     launch = _change_launch(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})
-    if "options" in rest:
-        kernel = _compile_otherwise(kernel, rest.pop("options"))
+    if "options" in rest or "source" in rest:
+        kernel = _compile_otherwise(kernel, rest.pop("options", ()), rest.pop("source", None))
     kernel = _change_kernel(kernel, {k: rest.pop(k) for k in _KERNEL if k in rest})
     return kernel, launch, _change_device(device, rest)
 
@@ -107,13 +107,16 @@ def is_cuda_source(kernel: Kernel) -> TypeGuard[CompiledKernel]:
     return isinstance(code, BuiltCode) and code.is_cuda
 
 
-def _compile_otherwise(kernel: Kernel, options: str | Sequence[str]) -> Kernel:
-    """The kernel with further options of the compiler."""
+def _compile_otherwise(kernel: Kernel, options: str | Sequence[str], text: object) -> Kernel:
+    """The kernel with further options of the compiler, or another text."""
     if not is_cuda_source(kernel):
-        raise KernelError(f"options: kernel {kernel.name!r} is not compiled from CUDA source")
+        what = "options" if text is None else "source"
+        raise KernelError(f"{what}: kernel {kernel.name!r} is not compiled from CUDA source")
+    if not (text is None or isinstance(text, str)):
+        raise KernelError(f"source must be the text of the CUDA source, not {in_short(text)}")
     assert isinstance(kernel.compiled, BuiltCode)
     words = (options,) if isinstance(options, str) else tuple(options)
-    return replace(kernel, compiled=kernel.compiled.compile_otherwise(words))
+    return replace(kernel, compiled=kernel.compiled.compile_otherwise(words, text))
 
 
 def _with_latency(
@@ -173,7 +176,7 @@ def _change_device(device: Device, changes: Mapping[str, Any]) -> Device:
         value = getattr(device, key) if known else None
         if not isinstance(value, Real) or isinstance(value, bool):
             fields = [f for f in device.__dataclass_fields__ if f not in _FIXED]
-            names = ["latency", "options", *_LAUNCH, *_KERNEL, *fields]
+            names = ["latency", "options", "source", *_LAUNCH, *_KERNEL, *fields]
             raise KernelError(f"what if has no parameter {key!r}{close_matches(key, names)}")
         scaled = float(value) * _factor(key, change)
         values[key] = round(scaled) if isinstance(value, int) else scaled
