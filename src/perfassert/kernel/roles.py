@@ -51,6 +51,8 @@ class Role(Enum):
     """A function of one float, to the accuracy of the special function unit."""
     BEGINS_DIVISION = "begins_division"
     """Of integers: makes the divisor a float, rounded up."""
+    BEGINS_DOUBLE_DIVISION = "begins_double_division"
+    """A first approximation of a double's reciprocal."""
     CORRECTS = "corrects"
     """Checks, rounds or saturates, as precise functions do around an approximation."""
     WIDENS = "widens"

@@ -70,7 +70,8 @@ class Case:
     ``blocks``, ``threads``: of the launch, of a block; ``trips`` of loops where they are known;
     ``accesses`` by instruction; ``most_speedup``: how many times as fast the launch could be before
     its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
-    shape, ``grids`` more blocks, or None. ``registers``, ``spill_bytes`` per thread, ``shared_bytes`` per block. ``sketch``: the
+    shape, ``grids`` more blocks, or None; ``layouts``: of tiles that instructions access, in words
+    and checked, or None. ``registers``, ``spill_bytes`` per thread, ``shared_bytes`` per block. ``sketch``: the
     code is that of a kernel by address expressions, of which only accesses and launch are facts.
     """
 
@@ -89,6 +90,7 @@ class Case:
     most_speedup: float | None = None
     shapes: Callable[[], Proposal | None] = lambda: None
     grids: Callable[[], Proposal | None] = lambda: None
+    layouts: Callable[[frozenset[int]], tuple[str, str] | None] = lambda _: None
     sketch: bool = False
 
     def limit_speedup(self, speedup: float, units: float = 1.0) -> float:

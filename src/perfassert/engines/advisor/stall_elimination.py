@@ -6,11 +6,11 @@ Each suggestion names the hottest lines; M is the samples blamed on what it woul
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import WORSE, AccessFacts, Case, Match, lines
-from perfassert.engines.advisor.code import CodeInstruction
+from perfassert.engines.advisor.code import Code, CodeInstruction
 from perfassert.engines.advisor.liveness import most_alive
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
 from perfassert.engines.advisor.rewrites import (
@@ -71,9 +71,11 @@ class StrengthReduction:
 
     def match(self, case: Case) -> Match | None:
         math, divisions = math_instructions(case), division_instructions(case)
+        doubles = frozenset(n for d in double_divisions(case.code) for n in d.instructions)
         blames = [
             b for b in case.of("execution_dependency", "pipe_busy")
-            if b.source not in math and (b.source in divisions or self.slow(case, b.source))
+            if b.source not in math
+            and (b.source in divisions | doubles or self.slow(case, b.source))
         ]  # fmt: skip
         if not blames:
             return None
@@ -104,17 +106,22 @@ class StrengthReduction:
     ) -> tuple[Rewrite, ...]:
         """Floats stay floats; a division becomes a few whole-number instructions; what else is slow
         takes half of its time."""
-        code = case.code.instructions
+        code = case.code
         narrowed = {
-            i.index: "fp32" for i in code if i.operation == "fp64" and self.mixes_precisions(case)
+            i.index: "fp32" for i in code.instructions if i.operation == "fp64" and self.mixes_precisions(case)
         }
-        widening = {i.index for i in code if _widens(i)} if narrowed else set()
+        widening = {i.index for i in code.instructions if _widens(i)} if narrowed else set()
         halves = _unused_halves(case, narrowed.keys() | widening) if narrowed else 0
         left = _left_of_divisions(case, divisions) if divisions else {}
+        doubles = double_divisions(code) if not narrowed else ()
+        dispensable = frozenset(n for d in doubles for n in d.dispensable)
+        dispensable |= _around_math(case, dispensable)
         slow = {b.source for b in blames} - divisions - widening - narrowed.keys()
+        slow -= {n for d in doubles for n in d.instructions}
         return (
             Reclassify({**narrowed, **left}),
-            Remove(frozenset(widening) | (divisions - left.keys())),
+            Remove(frozenset(widening) | (divisions - left.keys()) | dispensable),
+            Schedule(frozenset(code.instructions[n].loop for n in dispensable)),
             HalveCosts(frozenset(slow)),
             *([SetRegisters(case.registers - halves)] if halves else ()),
         )
@@ -125,6 +132,11 @@ class StrengthReduction:
             case
         ):
             advice = "float and double are mixed: write constants as float (2.0f), or use one type"
+        elif any(i.index in d.instructions for d in double_divisions(case.code) for i in sources):
+            advice = (
+                "divisions of doubles: multiply by a reciprocal that several share, or by an "
+                "approximate one (rcp.approx.ftz.f64 and a step of Newton's method)"
+            )
         elif any(i.index in divisions for i in sources):
             advice = (
                 "division by a value that the compiler does not know: multiply by its reciprocal, "
@@ -182,6 +194,51 @@ def division_instructions(case: Case) -> frozenset[int]:
 
 
 _WHOLE = frozenset({"int32", "imad", "sfu", "convert", "convert_wide", "compare"})
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleDivision:
+    """The fast path of a division: ``instructions``, and those that are ``dispensable`` where an
+    approximate reciprocal would do."""
+
+    instructions: frozenset[int]
+    dispensable: frozenset[int]
+
+
+def double_divisions(code: Code) -> tuple[DoubleDivision, ...]:
+    """Return the divisions of doubles.
+
+    From ``r``, which the special function unit gives, ``e = 1 - y r``, ``e += e e``, ``r += r e``
+    is exact to about 40 bits. A second step, ``e = 1 - y r``, ``r += r e``, and after ``q = x r``
+    the residue, ``q += r (x - y q)``, round it, and a test jumps where an exponent is too large.
+    """
+    divisions = (
+        _double_division(code, i.index)
+        for i in code.instructions
+        if Role.BEGINS_DOUBLE_DIVISION in i.roles and i.block in code.blocks
+    )
+    return tuple(d for d in divisions if d is not None)
+
+
+def _double_division(code: Code, begin: int) -> DoubleDivision | None:
+    """All that depends on the reciprocal in its block is the division's: elsewhere the quotient may
+    be that of the slow path."""
+    results, arithmetic, tests = set(code.instructions[begin].defines), [], []
+    stop = code.blocks[code.instructions[begin].block].stop
+    for n in range(begin + 1, stop):
+        i = code.instructions[n]
+        if not results.isdisjoint((*i.uses, i.predicate.lstrip("!"))):
+            results.update(i.defines)
+            (arithmetic if i.operation == "fp64" else tests).append(n)
+    if stop - 1 not in tests or len(arithmetic) < _OF_A_RECIPROCAL:
+        return None  # approximate already
+    needed = (*arithmetic[:_OF_A_STEP], *arithmetic[_OF_A_RECIPROCAL : _OF_A_RECIPROCAL + 1])
+    dispensable = frozenset((*arithmetic, *tests)).difference(needed)
+    return DoubleDivision(frozenset((begin, *arithmetic, *tests)), dispensable)
+
+
+_OF_A_STEP, _OF_A_RECIPROCAL = 3, 5
+"""Instructions of the first step, and of both."""
 
 
 def math_instructions(case: Case) -> frozenset[int]:
@@ -434,13 +491,18 @@ class SharedBankConflictRemoval:
         if not blames:
             return None
         worst = max((case.accesses[b.source] for b in blames), key=lambda f: f.wavefronts)
+        sources = frozenset(b.source for b in blames)
+        how, proof = case.layouts(sources) or (_OTHER_LAYOUT, None)
         return Match(
             f"an access takes {worst.wavefronts:.3g} wavefronts where {worst.ideal_wavefronts:.3g} "
-            "would do: pad the rows of the array in shared memory by one element, or swizzle the "
-            f"index{_at(case, blames)}",
+            f"would do: lay the tile out with {how}{_at(case, blames)}",
             blames,
-            rewrites=(RemoveConflicts(frozenset(b.source for b in blames)),),
+            rewrites=(RemoveConflicts(sources),),
+            proof=proof,
         )
+
+
+_OTHER_LAYOUT = "padded rows, or with a swizzled index"
 
 
 def _shares(

@@ -34,10 +34,12 @@ from perfassert.predictor.diagnose.block_shapes import better_shape
 from perfassert.predictor.diagnose.grid_sizes import better_grid
 from perfassert.predictor.diagnose.line_waits import line_waits
 from perfassert.predictor.diagnose.sampling import samples
+from perfassert.predictor.diagnose.tile_layouts import better_layouts
 from perfassert.predictor.diagnose.trials import prove
 from perfassert.predictor.model import Model, model_of
 from perfassert.predictor.rewrites.changed_graph import copies_of_loops
 from perfassert.predictor.rewrites.resimulation import Resimulation
+from perfassert.predictor.rewrites.site import Site
 from perfassert.predictor.rewrites.whatif import Predict
 from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
 from perfassert.quantity import round_significant
@@ -168,8 +170,10 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
     stalls = stall_shares(blamed.blames, samples.total.all)
     more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, samples.total.all)
     most_speedup = _most_speedup(prediction)
+    plain = make_case(model, code, samples, blamed, most_speedup)
     case = replace(
-        make_case(model, code, samples, blamed, most_speedup),
+        plain,
+        layouts=partial(better_layouts, model, Site(model, plain)),
         shapes=partial(better_shape, prediction, predict, kernel),
         grids=partial(better_grid, prediction, predict, kernel),
         sketch=sketch,

@@ -26,17 +26,19 @@ def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> Bou
         if a.touched is None:
             known = planes.setdefault((a.field, a.address.terms), {})
             known.setdefault(a.address.constant, len(known))
-    bound = tuple(
-        _laid_out(a, planes[a.field, a.address.terms], _room(a, launch), launch)
-        if number in chosen and a.touched is None
-        else a
-        for number, a in enumerate(kernel.bound)
-    )
-    return replace(kernel, bound=bound)
+
+    def moved(number: int, a: BoundAccess) -> BoundAccess:
+        if number not in chosen or a.touched is not None:
+            return a
+        own = planes[a.field, a.address.terms]
+        return _laid_out(a, own, _room(a, own, launch), launch)
+
+    return replace(kernel, bound=tuple(moved(n, a) for n, a in enumerate(kernel.bound)))
 
 
-def _room(access: BoundAccess, launch: Launch) -> int:
-    """Bytes of the field; what the access reaches, where nothing is known of it."""
+def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:
+    """Bytes of the field; what the access and those of its kind reach, where nothing is known of
+    it."""
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
         return prod(given.shape) * access.bytes
@@ -44,7 +46,7 @@ def _room(access: BoundAccess, launch: Launch) -> int:
         return access.bytes << _UNKNOWN
     extents = _extents(access, launch)
     reach = sum(abs(c) * (extents.get(s, 1) - 1) for s, c in access.address.terms)
-    return reach + access.bytes
+    return reach + access.bytes + max(planes) - min(planes)
 
 
 def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
