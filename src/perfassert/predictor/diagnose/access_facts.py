@@ -13,6 +13,7 @@ from perfassert.kernel.description import AccessKernel, BoundKernel
 from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.model import Model
 from perfassert.predictor.rewrites.rewritten_accesses import neighbours, read_by_all
+from perfassert.predictor.rewrites.widening import widening, widening_site
 
 _ASSUMED = ("address", "layout")
 
@@ -33,10 +34,14 @@ def _facts_by_access(model: Model) -> Iterable[tuple[int, AccessFacts]]:
     kernel, device = model.bound_launch.kernel, model.device
     known: Mapping[int, AccessCost] = model.bound_launch.estimate.accesses
     if isinstance(kernel, BoundKernel):
+        narrow = widening_site(model)
+        how = narrow and widening(narrow, device.compute_units)
+        widths = dict.fromkeys((*how.accesses, *how.joined), how.width) if how else {}
         for number, access in enumerate(kernel.bound):
             if number in known:
                 facts = _facts(known[number], access.bytes, device)
-                yield number, replace(facts, assumed=_is_assumed(kernel, access))
+                assumed, together = _is_assumed(kernel, access), widths.get(number, 1)
+                yield number, replace(facts, assumed=assumed, neighbours=together)
     elif isinstance(kernel, AccessKernel):
         side_by_side, same = neighbours(kernel, model.launch), read_by_all(kernel)
         for number, written in enumerate(kernel.accesses):

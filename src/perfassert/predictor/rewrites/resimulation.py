@@ -33,6 +33,7 @@ from perfassert.predictor.rewrites.rewritten_accesses import rewrite
 from perfassert.predictor.rewrites.site import Site
 from perfassert.predictor.rewrites.traffic import rewrite_traffic
 from perfassert.predictor.rewrites.whatif import Predict, with_changes
+from perfassert.predictor.rewrites.widening import widen, widening, widening_site
 from perfassert.predictor.simulate.time import launch_time, least_seconds, loaded_model
 
 
@@ -75,6 +76,8 @@ class Resimulation:
             return self._time_of_relaunch(resized[-1])
         if rewritten := self._with_other_accesses(rewrites):
             return float(self.predict(rewritten, *self.prediction.origin[1:]).time)
+        if any(isinstance(r, JoinAccesses) for r in rewrites):
+            return self._time_of_wider_accesses()
         bound_launch, launch = self._changed_launch(rewrites)
         edit = GraphRewrites(rewrites, self.site)
         model = loaded_model(bound_launch, launch, bound_launch.device, edit)
@@ -98,6 +101,16 @@ class Resimulation:
             return None
         changed = rewrite(kernel, launch, *map(self.site.touched_accesses, chosen))
         return changed if changed is not kernel else None
+
+    def _time_of_wider_accesses(self) -> float | None:
+        """Accesses of compiled code as wide as they can be."""
+        device, narrow = self.model.device, widening_site(self.model)
+        how = narrow and widening(narrow, device.compute_units)
+        wider = narrow and how and widen(narrow, how)
+        if not wider:
+            return None
+        bound_launch = estimate_bound_launch(wider.kernel, wider.effective, wider.launch, device)
+        return launch_time(loaded_model(bound_launch, wider.launch, device)).seconds
 
     def _time_of_relaunch(self, threads: int) -> float | None:
         """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
