@@ -392,7 +392,7 @@ class MemoryTransactionReduction:
         together = {n: f.neighbours for n, f in case.accesses.items() if f.neighbours > 1}
         if not together:
             return None
-        blames = [b for b in case.of("memory_dependency", "memory_throttle") if b.source in together]
+        blames = [b for b in case.of("memory_throttle") if b.source in together]
         most = max(together.values())
         return Match(
             f"neighbouring elements are accessed one by one: access {most} of them as one (uchar4, "

@@ -122,7 +122,7 @@ def find_layouts(accesses: Sequence[TileAccess], size: int, device: Device) -> B
     worst_first = [accesses[n] for n in sorted(now, key=lambda n: -now[n])]
 
     def best(layouts: Iterable[Padding | Swizzle]) -> Checked | None:
-        found, fewest = None, sum(now.values())
+        least_conflicts, fewest = None, sum(now.values())
         for layout in layouts:
             left = 0.0
             for a in worst_first:
@@ -130,10 +130,10 @@ def find_layouts(accesses: Sequence[TileAccess], size: int, device: Device) -> B
                 if left >= fewest:
                     break
             else:
-                found, fewest = Checked(layout, left, len(accesses)), left
+                least_conflicts, fewest = Checked(layout, left, len(accesses)), left
                 if not left:
                     break
-        return found
+        return least_conflicts
 
     paddings = _paddings(accesses, element, widest)
     swizzles = _swizzles(element, widest, size // element)

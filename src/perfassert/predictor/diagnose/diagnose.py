@@ -71,9 +71,9 @@ def diagnose(
     if case.sketch:
         advised = _worth_it(apply_optimizers(case, optimizers_of_addresses()), again)
         return Diagnosis(stalls, _in_order(a for a, _ in advised))
-    found = apply_optimizers(case, all_optimizers())
-    advised = _worth_it(found, again)
-    proof = prove(prediction, predict, case, found, advised, 1 + LEAST_GAIN, compiled)
+    matches = apply_optimizers(case, all_optimizers())
+    advised = _worth_it(matches, again)
+    proof = prove(prediction, predict, case, matches, advised, 1 + LEAST_GAIN, compiled)
     waits = line_waits(profiled.blames, case.code, profiled.samples)
     return Diagnosis(
         stalls, _in_order(proof.advice), waits, proof.results, proof.left_out, proof.reason

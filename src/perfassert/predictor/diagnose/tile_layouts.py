@@ -33,10 +33,10 @@ def better_layouts(model: Model, site: Site, instructions: frozenset[int]) -> tu
     for size, members in _tiles(_members(kernel, model), end):
         if chosen.isdisjoint(number for number, _ in members):
             continue
-        found = find_layouts([access for _, access in members], size, model.device)
+        layouts = find_layouts([access for _, access in members], size, model.device)
         checked = [
-            c for c in (found.padding, found.swizzle)
-            if c is not None and c.conflicts <= _WORTH * found.conflicts
+            c for c in (layouts.padding, layouts.swizzle)
+            if c is not None and c.conflicts <= _WORTH * layouts.conflicts
         ]  # fmt: skip
         if not checked:
             return None

@@ -53,7 +53,7 @@ def prove(
     prediction: Any,
     predict: Predict,
     case: Case,
-    found: Iterable[tuple[Advice, Match]],
+    matches: Iterable[tuple[Advice, Match]],
     advised: Sequence[tuple[Advice, Match]],
     least: float,
     allowed: int | None,
@@ -64,7 +64,7 @@ def prove(
         prediction: of the kernel as it is.
         predict: what predicts a launch.
         case: what optimizers saw.
-        found: what optimizers found, by the formula.
+        matches: what optimizers found, by the formula.
         advised: those that are worth it by simulation.
         least: times as fast at least; advice below is none.
         allowed: compilations at most; None: a few, of kernels that compile quickly.
@@ -82,7 +82,7 @@ def prove(
             results.append(_predict_trial(trial, prediction, predict))
         except ToolchainMissing:
             return Proof(advice, left_out=trials, reason="no compiler is installed")
-    silent = {a.optimizer: a for a, _ in found if a.optimizer not in {b.optimizer for b in advice}}
+    silent = {a.optimizer: a for a, _ in matches if a.optimizer not in {b.optimizer for b in advice}}
     return Proof(
         tuple(_with_proofs(prediction, advice, silent, results, least)),
         tuple(results),

@@ -27,13 +27,13 @@ def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> Bou
             known = planes.setdefault((a.field, a.address.terms), {})
             known.setdefault(a.address.constant, len(known))
 
-    def moved(number: int, a: BoundAccess) -> BoundAccess:
+    def move_access(number: int, a: BoundAccess) -> BoundAccess:
         if number not in chosen or a.touched is not None:
             return a
         own = planes[a.field, a.address.terms]
         return _laid_out(a, own, _room(a, own, launch), launch)
 
-    return replace(kernel, bound=tuple(moved(n, a) for n, a in enumerate(kernel.bound)))
+    return replace(kernel, bound=tuple(move_access(n, a) for n, a in enumerate(kernel.bound)))
 
 
 def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:

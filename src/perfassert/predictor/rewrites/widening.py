@@ -230,7 +230,7 @@ def widen(site: NarrowLaunch, how: Widening) -> NarrowLaunch | None:
     """
     kernel = site.kernel
     bound = tuple(
-        _widened(a, how) if n in how.accesses else a for n, a in enumerate(kernel.bound)
+        _widen_access(a, how) if n in how.accesses else a for n, a in enumerate(kernel.bound)
     )
     if how.joined:
         graph = _with_joined(kernel.graph, how.joined)
@@ -267,7 +267,7 @@ def _with_fewer_blocks(launch: Launch, width: int) -> Launch:
     return Launch(grid, launch.block, launch.args, launch.shared_bytes, cluster=launch.cluster)
 
 
-def _widened(access: BoundAccess, how: Widening) -> BoundAccess:
+def _widen_access(access: BoundAccess, how: Widening) -> BoundAccess:
     size = access.bytes * how.width
     along: set[Name] = {"x", _THREAD, _BLOCK} if how.along == "x" else {how.along or ""}
     terms = tuple((s, c * how.width if s in along else c) for s, c in access.address.terms)
@@ -333,7 +333,7 @@ def _replicate(graph: InstructionGraph, how: Widening, loop: int) -> Instruction
             return EdgeSource(numbers.get((s.producer, copy - 1), s.producer), s.loop, 0)
         return EdgeSource(numbers[s.producer, how.width - 1], s.loop, s.distance)
 
-    def copied(node: Node, copy: int) -> Node:
+    def copy_node(node: Node, copy: int) -> Node:
         edges = tuple(Edge(tuple(source(s, copy) for s in e.sources)) for e in node.edges)
         return node._replace(index=numbers.get((node.index, copy), node.index), edges=edges)
 
@@ -351,8 +351,8 @@ def _replicate(graph: InstructionGraph, how: Widening, loop: int) -> Instruction
         n: [BodyItem(ItemKind.NODE, numbers[n, copy]) for copy in range(1, how.width)]
         for n in computed
     }
-    nodes = [copied(n, 0) if n.index in computed else gathering(n) for n in graph.nodes]
-    nodes += [copied(graph.nodes[n], copy) for n in computed for copy in range(1, how.width)]
+    nodes = [copy_node(n, 0) if n.index in computed else gathering(n) for n in graph.nodes]
+    nodes += [copy_node(graph.nodes[n], copy) for n in computed for copy in range(1, how.width)]
 
     def with_copies(_: int, body: Iterable[BodyItem]) -> list[BodyItem]:
         return [
