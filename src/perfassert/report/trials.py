@@ -43,13 +43,12 @@ def trials_report(prediction: Answer, patches: bool) -> list[str | Table | Text]
 
 def _row(result: TrialResult, speedup: float | None) -> tuple[object, ...]:
     name, optimizer = result.trial.name, result.trial.optimizer
-    if speedup is None:
+    if not result.registers:
         return name, optimizer, "", "", "", result.error[:60], ""
     occupancy = percent(result.occupancy, signed=False)
-    return (
-        name, optimizer, result.registers, _bytes(result.spill_bytes), occupancy, result.time,
-        f"{speedup:.2f}x",
-    )  # fmt: skip
+    time, times = (result.time, f"{speedup:.2f}x") if speedup else (result.error, "")
+    spilled = _bytes(result.spill_bytes)
+    return name, optimizer, result.registers, spilled, occupancy, time, times
 
 
 def _bytes(value: int) -> str:

@@ -27,6 +27,7 @@ def own_optimizers() -> Sequence[Optimizer]:
         stall_elimination.FastMath(),
         stall_elimination.WarpBalance(),
         stall_elimination.MemoryTransactionReduction(),
+        stall_elimination.WiderAccesses(),
         stall_elimination.Coalescing(),
         stall_elimination.SharedBankConflictRemoval(),
         latency_hiding.LoopUnrolling(),

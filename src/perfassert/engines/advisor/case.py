@@ -70,9 +70,10 @@ class Case:
     ``blocks``, ``threads``: of the launch, of a block; ``trips`` of loops where they are known;
     ``accesses`` by instruction; ``most_speedup``: how many times as fast the launch could be before
     its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
-    shape, ``grids`` more blocks, or None; ``layouts``: of tiles that instructions access, in words
-    and checked, or None. ``registers``, ``spill_bytes`` per thread, ``shared_bytes`` per block. ``sketch``: the
-    code is that of a kernel by address expressions, of which only accesses and launch are facts.
+    shape, ``sizes`` larger blocks or smaller ones, ``grids`` more of them, or None; ``layouts``: of
+    tiles that instructions access, in words and checked, or None. ``registers``, ``spill_bytes``
+    per thread, ``shared_bytes`` per block. ``sketch``: the code is that of a kernel by address
+    expressions, of which only accesses and launch are facts.
     """
 
     code: Code
@@ -89,6 +90,7 @@ class Case:
     accesses: Mapping[int, AccessFacts] = field(default_factory=dict)
     most_speedup: float | None = None
     shapes: Callable[[], Proposal | None] = lambda: None
+    sizes: Callable[[bool], Proposal | None] = lambda _: None
     grids: Callable[[], Proposal | None] = lambda: None
     layouts: Callable[[frozenset[int]], tuple[str, str] | None] = lambda _: None
     sketch: bool = False

@@ -20,14 +20,14 @@ _NEARLY = 1.1  # times the fewest: blocks that are larger are launched faster, a
 
 class BlockIncrease:
     """Fewer blocks than SMs, too few for all SMs to have as much to do, or, where a loop strides by
-    the grid, to hide latencies."""
+    the grid, to hide latencies; blocks so large that they leave room on an SM."""
 
     name, category = "Block Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
         units, warps = case.device.compute_units, case.warps_per_block
-        if (larger := case.grids()) is not None:
-            return larger.match()
+        if (more := case.grids() or case.sizes(False)) is not None:
+            return more.match()
         if warps < 2:
             return None
         # Warps on the busiest unit, for blocks of so many warps.
@@ -66,11 +66,14 @@ class BlockIncrease:
 
 
 class ThreadIncrease:
-    """Occupancy limited by the number of blocks: each has too few threads."""
+    """Occupancy limited by the number of blocks, or time spent on launching them: each has too few
+    threads."""
 
     name, category = "Thread Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
+        if (larger := case.sizes(True)) is not None:
+            return larger.match()
         most = case.device.max_threads_per_block
         if case.occupancy.limited_by != "blocks" or case.threads >= most:
             return None

@@ -366,8 +366,6 @@ class MemoryTransactionReduction:
     def match(self, case: Case) -> Match | None:
         if case.sketch:
             return self.match_addresses(case)
-        if (wider := self.match_neighbours(case)) is not None:
-            return wider
         uniform = {n for n in case.accesses if self.uniform(case, n)}
         blames = [
             b for b in case.blames
@@ -386,21 +384,6 @@ class MemoryTransactionReduction:
         sources = frozenset(b.source for b in blames)
         rewrites = UseConstantMemory(sources & uniform), HalveTransactions(sources - uniform)
         return Match(f"{text}{_at(case, blames)}", blames, rewrites=rewrites)
-
-    def match_neighbours(self, case: Case) -> Match | None:
-        """Neighbouring elements that are accessed one by one, in turn or by neighbouring lanes."""
-        together = {n: f.neighbours for n, f in case.accesses.items() if f.neighbours > 1}
-        if not together:
-            return None
-        blames = [b for b in case.of("memory_throttle") if b.source in together]
-        most = max(together.values())
-        return Match(
-            f"neighbouring elements are accessed one by one: access {most} of them as one (uchar4, "
-            f"uint4, float4 …), each thread as many{_of(case, frozenset(together))}",
-            [replace(b, count=b.count.times(1 - 1 / together[b.source])) for b in blames],
-            speedup=None if blames else 1.0,
-            rewrites=(JoinAccesses(frozenset(together)),),
-        )
 
     def match_addresses(self, case: Case) -> Match | None:
         """Without code: loads of one element by all threads, and neighbouring elements one by
@@ -451,6 +434,26 @@ _SAME = (
     "{} read the same element from global memory: keep a table that is not changed in constant or "
     "shared memory"
 )
+
+
+class WiderAccesses:
+    """Neighbouring elements that are accessed one by one, in turn or by neighbouring lanes."""
+
+    name, category = MemoryTransactionReduction.name, STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        together = {n: f.neighbours for n, f in case.accesses.items() if f.neighbours > 1}
+        if not together:
+            return None
+        blames = [b for b in case.of("memory_throttle") if b.source in together]
+        most = max(together.values())
+        return Match(
+            f"neighbouring elements are accessed one by one: access {most} of them as one (uchar4, "
+            f"uint4, float4 …), each thread as many{_of(case, frozenset(together))}",
+            [replace(b, count=b.count.times(1 - 1 / together[b.source])) for b in blames],
+            speedup=None if blames else 1.0,
+            rewrites=(JoinAccesses(frozenset(together)),),
+        )
 
 
 class Coalescing:

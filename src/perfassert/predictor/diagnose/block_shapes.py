@@ -1,4 +1,4 @@
-"""Blocks of as many threads in another shape, each predicted."""
+"""Blocks of another shape or size, each predicted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perfassert.engines.advisor.case import Proposal
-from perfassert.kernel.description import Description
+from perfassert.kernel.description import BoundKernel, Description
 from perfassert.kernel.launch import Launch
 from perfassert.kernel_kind import KernelKind
-from perfassert.predictor.rewrites.relaunching import axes_asked_for
-from perfassert.predictor.rewrites.whatif import Predict
+from perfassert.predictor.rewrites.relaunching import (
+    asks_for_grid,
+    axes_asked_for,
+    resizable,
+    resize_blocks,
+    same_work,
+)
+from perfassert.predictor.rewrites.whatif import Predict, predict_with
 
 Block = tuple[int, int, int]
 _EXTENTS = (1, 2, 4, 8, 16, 32)
@@ -45,6 +51,48 @@ def better_shape(prediction: Any, predict: Predict, described: Description) -> P
         {"block": best},
         f"blocks of {new}: {prediction.time} → {fastest}",
     )
+
+
+def better_size(
+    prediction: Any, predict: Predict, described: Description, larger: bool
+) -> Proposal | None:
+    """The fastest block of more, or of fewer, threads, for a kernel that is launched in one
+    direction and reads the size of its blocks wherever it uses an index of a thread.
+
+    Sizes are doubled, or halved, as long as that gains.
+    """
+    kernel, launch, device = prediction.origin
+    if launch.block[1:] != (1, 1) or not resizable(described) or asks_for_grid(described):
+        return None
+    if isinstance(described, BoundKernel) and _warps_differ(described):
+        return None  # which of them would meet in a block is not known
+    best, fastest, size = None, prediction.time, launch.block[0]
+    while True:
+        size = size * 2 if larger else size // 2
+        if not device.warp_size <= size <= device.max_threads_per_block or size % device.warp_size:
+            break
+        changes = resize_blocks(launch, (size, 1, 1), kernel)
+        after = predict_with(prediction, predict, changes)
+        if not (after and after.time < fastest and same_work(prediction, after)):
+            break
+        best, fastest = (size, changes), after.time
+    speedup = float(prediction.time) / float(fastest)
+    if best is None or speedup < _LEAST:
+        return None
+    size, changes = best
+    return Proposal(
+        f"blocks of {size} instead of {launch.block[0]} threads",
+        speedup,
+        changes,
+        f"blocks of {size}: {prediction.time} → {fastest}",
+    )
+
+
+_LEAST = 1.05  # times as fast: a start phase decides on less
+
+
+def _warps_differ(kernel: BoundKernel) -> bool:
+    return any(len(set(loop.each)) > 1 for loop in kernel.graph.loops)
 
 
 def _asks_for_shape(kernel: Description) -> bool:

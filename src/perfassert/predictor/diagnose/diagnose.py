@@ -30,7 +30,7 @@ from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Advice, Diagnosis
 from perfassert.predictor.answer import Answer
 from perfassert.predictor.diagnose.access_facts import access_facts
-from perfassert.predictor.diagnose.block_shapes import better_shape
+from perfassert.predictor.diagnose.block_shapes import better_shape, better_size
 from perfassert.predictor.diagnose.grid_sizes import better_grid
 from perfassert.predictor.diagnose.line_waits import line_waits
 from perfassert.predictor.diagnose.sampling import samples
@@ -83,10 +83,14 @@ def diagnose(
 def _worth_it(
     advised: Iterable[tuple[Advice, Match]], again: Resimulation
 ) -> list[tuple[Advice, Match]]:
-    """Suggestions by what simulation says of them, the best first; none that hardly gains."""
+    """Suggestions by what simulation says of them, the best first, one of each name; none that
+    hardly gains."""
     simulated = [(_resimulate(advice, match, again), match) for advice, match in advised]
     worth = [(a, match) for a, match in simulated if a is not None and a.speedup > 1 + LEAST_GAIN]
-    return sorted(worth, key=lambda pair: (-pair[0].speedup, pair[0].optimizer))
+    best: dict[str, tuple[Advice, Match]] = {}
+    for advice, match in sorted(worth, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)):
+        best.setdefault(advice.optimizer, (advice, match))
+    return list(best.values())
 
 
 def _in_order(advice: Iterable[Advice]) -> tuple[Advice, ...]:
@@ -175,6 +179,7 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
         plain,
         layouts=partial(better_layouts, model, Site(model, plain)),
         shapes=partial(better_shape, prediction, predict, kernel),
+        sizes=partial(better_size, prediction, predict, kernel),
         grids=partial(better_grid, prediction, predict, kernel),
         sketch=sketch,
     )

@@ -85,8 +85,10 @@ def advise(
     by_instruction = _join_to_code(samples, program)
     blamed = blame(code, by_instruction, latency_bounds(code, target))
     case = make_case(model, code, by_instruction, blamed)
-    advised = (advice for advice, _ in apply_optimizers(case, all_optimizers()))
-    return tuple(round_advice(by_formula(a)) for a in advised if a.speedup >= WORTH)
+    best: dict[str, Advice] = {}
+    for advice, _ in apply_optimizers(case, all_optimizers()):
+        best.setdefault(advice.optimizer, advice)
+    return tuple(round_advice(by_formula(a)) for a in best.values() if a.speedup >= WORTH)
 
 
 def _join_to_code(samples: MeasuredSamples, program: Program) -> Samples:

@@ -37,6 +37,7 @@ _CLIFFS = 4  # of registers, from the fewest that matter on
 _WHOLE = frozenset({"Fast Math", "Function Inlining", "Occupancy Increase"})
 """Advice that the compiler's change is all of: where it gains nothing, there is none."""
 _GUESSED = "guessed"
+_SPILLS = "Register Reuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +78,27 @@ def prove(
         return Proof(advice, left_out=trials, reason="the kernel is large")
     most = MOST_COMPILED if allowed is None else allowed
     results: list[TrialResult] = []
-    for trial in trials[:most]:
+    left = list(trials)
+    while left and len(results) < most:
+        trial = left.pop(0)
         try:
             results.append(_predict_trial(trial, prediction, predict))
         except ToolchainMissing:
             return Proof(advice, left_out=trials, reason="no compiler is installed")
+        if trial.optimizer == _SPILLS and _same_code(results[-1], prediction):
+            left = [t for t in left if t.optimizer != _SPILLS]  # it is no limit that makes it spill
     silent = {a.optimizer: a for a, _ in matches if a.optimizer not in {b.optimizer for b in advice}}
     return Proof(
         tuple(_with_proofs(prediction, advice, silent, results, least)),
         tuple(results),
-        trials[most:],
-        f"{most} are compiled" if trials[most:] else "",
+        tuple(left),
+        f"{most} are compiled" if left else "",
     )
+
+
+def _same_code(result: TrialResult, prediction: Any) -> bool:
+    own = prediction.resources
+    return (result.registers, result.spill_bytes) == (own.registers, own.spill_bytes)
 
 
 def _predict_trial(trial: Trial, prediction: Any, predict: Predict) -> TrialResult:
@@ -99,12 +109,11 @@ def _predict_trial(trial: Trial, prediction: Any, predict: Predict) -> TrialResu
         raise
     except PerfAssertError as error:
         return TrialResult(trial, error=str(error).partition("\n")[0])
-    if _GUESSED in (prediction.confidence, after.confidence):
-        return TrialResult(trial, error="rests on guesses: give arguments, trip counts")
     resources = after.resources
-    return TrialResult(
-        trial, after.time, resources.registers, resources.spill_bytes or 0, after.occupancy.fraction
-    )
+    code = resources.registers, resources.spill_bytes or 0, after.occupancy.fraction
+    if _GUESSED in (prediction.confidence, after.confidence):
+        return TrialResult(trial, None, *code, "rests on guesses: give arguments, trip counts")
+    return TrialResult(trial, after.time, *code)
 
 
 def _with_proofs(
@@ -182,13 +191,13 @@ class _Trials:
 
     def _more_registers(self) -> Iterator[Trial]:
         """Each limit at which a block less resides, whatever the launch bounds say."""
-        resources = self._prediction.resources
-        if not resources.spill_bytes:
-            return
+        resources, issued = self._prediction.resources, self._case.samples.issued
+        if not any(issued.get(n) for n in self._case.where("local")):
+            return  # nothing is spilled but on paths that are not taken
         for registers in self._cliffs(self._device.max_registers_per_thread)[:_CLIFFS]:
             if registers > resources.registers:
                 yield self._limit(
-                    "Register Reuse",
+                    _SPILLS,
                     registers,
                     f"{resources.spill_bytes} bytes per thread are spilled to local memory: allow "
                     f"{registers} registers instead of {resources.registers} (__launch_bounds__, "

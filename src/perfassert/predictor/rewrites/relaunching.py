@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
+from perfassert.kernel.description import (
+    AccessKernel,
+    BoundKernel,
+    Description,
+    Kernel,
+    WrittenKernel,
+)
 from perfassert.kernel.expression import AXES, variables
+from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import PredictionValues
 
+Extent = tuple[int, int, int]
 _ALIKE = 1.25  # times as much from and to DRAM: more is other data, not another order
 
 
@@ -47,6 +55,15 @@ def asks_for_grid(kernel: Description) -> bool:
     if not isinstance(kernel, BoundKernel):
         return False
     return any(name.startswith("gridDim.") for name in _names_in_code(kernel.program))
+
+
+def resize_blocks(launch: Launch, block: Extent, kernel: Kernel) -> dict[str, object]:
+    """Return the changes, as what-if takes them, to blocks of another size that cover the same
+    threads."""
+    if launch.domain is not None or isinstance(kernel, AccessKernel):
+        return {"block": block}
+    pairs = zip(launch.grid, launch.block, block, strict=True)
+    return {"block": block, "grid": tuple(-(-g * b // n) for g, b, n in pairs)}
 
 
 def same_work(before: PredictionValues, after: PredictionValues) -> bool:

@@ -28,7 +28,7 @@ from perfassert.kernel.launch import Launch
 from perfassert.predictor.model import BoundLaunch, Model, estimate_bound_launch
 from perfassert.predictor.rewrites.bind import rewrite_kernel
 from perfassert.predictor.rewrites.cost import GraphRewrites
-from perfassert.predictor.rewrites.relaunching import resizable, same_work
+from perfassert.predictor.rewrites.relaunching import resizable, resize_blocks, same_work
 from perfassert.predictor.rewrites.rewritten_accesses import rewrite
 from perfassert.predictor.rewrites.site import Site
 from perfassert.predictor.rewrites.traffic import rewrite_traffic
@@ -120,13 +120,8 @@ class Resimulation:
         if any(len(set(loop.each)) > 1 for loop in self.model.graph.loops):
             # Which warps would meet in a block is not known: no gain is claimed.
             return float(self.prediction.time)
-        launch = self.prediction.origin[1]
-        block = _resize_block(launch.block, threads)
-        changes: dict[str, object] = {"block": block}
-        if launch.domain is None and not isinstance(self.prediction.origin[0], AccessKernel):
-            changes["grid"] = tuple(
-                -(-g * b // n) for g, b, n in zip(launch.grid, launch.block, block, strict=True)
-            )
+        kernel, launch, _ = self.prediction.origin
+        changes = resize_blocks(launch, _resize_block(launch.block, threads), kernel)
         after = self.predict(*with_changes(self.prediction, changes))
         return float(after.time) if same_work(self.prediction, after) else None
 
