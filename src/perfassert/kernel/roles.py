@@ -51,6 +51,8 @@ class Role(Enum):
     """A function of one float, to the accuracy of the special function unit."""
     BEGINS_DIVISION = "begins_division"
     """Of integers: makes the divisor a float, rounded up."""
+    CORRECTS_QUOTIENT = "corrects_quotient"
+    """Of integers: tells whether the remainder is as large as the divisor; twice for a quotient."""
     BEGINS_DOUBLE_DIVISION = "begins_double_division"
     """A first approximation of a double's reciprocal."""
     CORRECTS = "corrects"

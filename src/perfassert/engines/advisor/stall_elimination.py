@@ -167,17 +167,22 @@ def _unused_halves(case: Case, chosen: Collection[int]) -> int:
 
 
 def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
-    """What stands for them: a product's upper half, a shift, the sign and a remainder instead of a
-    reciprocal, two products and two corrections."""
+    """Return what stands for them where the divisor is a constant, on each line and in each loop:
+    the upper half of a product, a shift, what the sign or the remainder needs, and the author's
+    use of the quotient."""
     by_line: dict[tuple[str, int], list[int]] = {}
     for n in sorted(divisions):
         i = case.instruction(n)
         by_line.setdefault((str(i.span), i.loop), []).append(n)
-    kept = (n for own in by_line.values() for n in own[::_OF_A_DIVISION])
+    kept: list[int] = []
+    for own in by_line.values():
+        corrections = sum(Role.CORRECTS_QUOTIENT in case.instruction(n).roles for n in own)
+        left = min(len(own), _OF_A_QUOTIENT * -(-corrections // 2))
+        kept += (own[k * len(own) // left] for k in range(left))
     return dict.fromkeys(kept, "imad")
 
 
-_OF_A_DIVISION = 3  # instructions stands one by a constant
+_OF_A_QUOTIENT = 4  # instructions: 3 of unsigned quotients to 5 of signed remainders
 
 
 def division_instructions(case: Case) -> frozenset[int]:
