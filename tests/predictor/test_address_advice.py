@@ -20,8 +20,11 @@ def gained(prediction, optimizer):
 def test_before_and_after(name):
     optimizer = name.partition(" (")[0]
     before, after = (make() for make in PAIRS[name])
-    speedup = gained(before, optimizer)
-    assert speedup == pytest.approx(float(before.time) / float(after.time), rel=1e-6)
+    speedup, gain = gained(before, optimizer), float(before.time) / float(after.time)
+    if optimizer in ("Block Increase", "Thread Increase"):  # sizes are doubled while that gains
+        assert speedup >= gain
+    else:
+        assert speedup == pytest.approx(gain, rel=1e-6)
     assert gained(after, optimizer) < speedup
     assert {a.optimizer for a in before.advice} <= BY_ADDRESSES
     for advice in (*before.advice, *after.advice):

@@ -226,7 +226,7 @@ class Describer:
             self.note(f"what {i.base} takes is not known; a round trip to the L2 is taken", i.span)
         return ProgramInstruction(
             index, variant.name if variant else operation, i.opcode, i.text, i.span, i.inlined,
-            placed.routine,
+            _function_name(placed.routine),
             control.stall,
             control.write_barrier if control.write_barrier != NO_BARRIER else -1,
             control.read_barrier if control.read_barrier != NO_BARRIER else -1,
@@ -497,6 +497,11 @@ class Describer:
             index, natural.parent, natural.header, natural.blocks, result.entry, result.trips,
             result.reason, result.last, span, name,
         )  # fmt: skip
+
+
+def _function_name(label: str) -> str:
+    """The name that its author has given to ``"$kernel$_Z3mixff"``: ``"mix(float, float)"``."""
+    return demangle(label.rpartition("$")[2])
 
 
 def _predicate(instruction: Instruction) -> str:
