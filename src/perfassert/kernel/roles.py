@@ -53,6 +53,8 @@ class Role(Enum):
     """Of integers: makes the divisor a float, rounded up."""
     CORRECTS_QUOTIENT = "corrects_quotient"
     """Of integers: tells whether the remainder is as large as the divisor; twice for a quotient."""
+    TAKES_UPPER_HALF = "takes_upper_half"
+    """Of a product of two whole words."""
     BEGINS_DOUBLE_DIVISION = "begins_double_division"
     """A first approximation of a double's reciprocal."""
     CORRECTS = "corrects"

@@ -121,13 +121,14 @@ class Trial:
 
     ``optimizer``: whose advice it is; ``name``: an option, or the edit; ``changes`` as
     :func:`perfassert.whatif` takes them; ``suggestion``: what an author would do, where the advice
-    does not say it.
+    does not say it; ``whole``: no author could do more.
     """
 
     optimizer: str
     name: str
     changes: Mapping[str, Any]
     suggestion: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,10 @@ class AccessFacts:
 
     @property
     def is_dense(self) -> bool:
-        """Whether sectors are as few as the bytes need; one more where they are not aligned."""
-        return self.sectors <= max(WORSE * self.ideal_sectors, self.ideal_sectors + 1)
+        """Whether sectors are as few as the bytes of neighbours need; one more where they are not
+        aligned."""
+        needed = self.neighbours * self.ideal_sectors
+        return self.sectors <= max(WORSE * needed, needed + 1)
 
     @property
     def is_conflict_free(self) -> bool:

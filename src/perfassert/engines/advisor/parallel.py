@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.estimators import Parallelism, parallel, stall_elimination
 from perfassert.engines.advisor.liveness import most_alive
@@ -131,43 +133,57 @@ class OccupancyIncrease:
         resident = case.occupancy.resident_blocks
         if -(-case.blocks // case.device.compute_units) <= resident:
             return None
-        cut = _one_block_more(case)
-        if cut is None:
+        cuts = _cuts(case)
+        if not cuts:
             return None
-        how, blocks, rewrite = cut
         old = case.warps_per_scheduler
         total = case.blocks * case.warps_per_block
+        most = max(cut.blocks for cut in cuts)
         speedup = parallel(
             case.issue_probability,
             Parallelism(old, total),
-            Parallelism(old * blocks / resident, total),
+            Parallelism(old * most / resident, total),
         )
+        how = ", ".join(f"{cut.text} lets {cut.blocks} reside" for cut in cuts)
         return Match(
-            f"{resident} blocks reside on a unit, limited by {limit}: {how} lets {blocks} reside",
+            f"{resident} blocks reside on a unit, limited by {limit}: {how}",
             speedup=case.limit_speedup(speedup),
-            rewrites=(rewrite,),
+            rewrites=(cuts[0].rewrite,),
+            alternatives=[(cut.rewrite,) for cut in cuts[1:]],
         )
 
 
-def _one_block_more(case: Case) -> tuple[str, int, Rewrite] | None:
-    """The smallest cut in registers or shared memory that lets more blocks reside; registers that
-    are alive at once stay."""
-    resident = case.occupancy.resident_blocks
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Less of what limits occupancy, in words, and the blocks that reside with it."""
+
+    text: str
+    blocks: int
+    rewrite: Rewrite
+
+
+def _cuts(case: Case) -> list[_Cut]:
+    """The smallest cut in registers that lets more blocks reside, with those that are alive at once
+    kept; of shared memory also the one with which something else is the limit."""
+    resident, device = case.occupancy.resident_blocks, case.device
     if case.occupancy.limited_by == "registers":
         for registers in range(case.registers - 1, max(15, most_alive(case.code) - 1), -1):
-            reached = occupancy(case.device, case.threads, registers, case.shared_bytes)
+            reached = occupancy(device, case.threads, registers, case.shared_bytes)
             if reached.resident_blocks > resident:
                 text = f"{registers} instead of {case.registers} registers per thread"
-                return text, reached.resident_blocks, SetRegisters(registers)
-        return None
-    device = case.device
-    room = device.shared_bytes_per_unit // (resident + 1) - device.shared_reserved_bytes
-    room -= room % device.shared_allocation_unit
-    reached = occupancy(device, case.threads, case.registers, max(0, room))
-    if reached.resident_blocks <= resident:
-        return None
-    text = f"{room} instead of {case.shared_bytes} B of shared memory per block"
-    return text, reached.resident_blocks, SetSharedBytes(max(0, room))
+                return [_Cut(text, reached.resident_blocks, SetRegisters(registers))]
+        return []
+    without = occupancy(device, case.threads, case.registers, 0).resident_blocks
+    cuts: list[_Cut] = []
+    for blocks in sorted({resident + 1, without}):
+        room = device.shared_bytes_per_unit // blocks - device.shared_reserved_bytes
+        room = max(0, room - room % device.shared_allocation_unit)
+        reached = occupancy(device, case.threads, case.registers, room)
+        if reached.resident_blocks > resident:
+            text = f"{room} instead of {case.shared_bytes} B of shared memory per block"
+            text = f"{room} B" if cuts else text
+            cuts.append(_Cut(text, reached.resident_blocks, SetSharedBytes(room)))
+    return cuts
 
 
 class BlockShape:

@@ -177,7 +177,7 @@ def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
     kept: list[int] = []
     for own in by_line.values():
         corrections = sum(Role.CORRECTS_QUOTIENT in case.instruction(n).roles for n in own)
-        left = min(len(own), _OF_A_QUOTIENT * -(-corrections // 2))
+        left = min(len(own), _OF_A_QUOTIENT * -(-corrections // _CORRECTIONS))
         kept += (own[k * len(own) // left] for k in range(left))
     return dict.fromkeys(kept, "imad")
 
@@ -187,10 +187,18 @@ _OF_A_QUOTIENT = 4  # instructions: 3 of unsigned quotients to 5 of signed remai
 
 def division_instructions(case: Case) -> frozenset[int]:
     """Integer arithmetic on lines with a division by a value unknown to the compiler: it begins
-    with the reciprocal of the divisor, as a float that is rounded up."""
+    with the reciprocal of the divisor, as a float that is rounded up, which other divisions by the
+    same divisor share; each multiplies, and corrects the quotient."""
+    roles: dict[str, list[Role]] = {}
+    for i in case.code.instructions:
+        if i.span is not None:
+            roles.setdefault(str(i.span), []).extend(i.roles)
+    if not any(Role.BEGINS_DIVISION in own for own in roles.values()):
+        return frozenset()
     lines = {
-        str(i.span) for i in case.code.instructions
-        if i.span is not None and Role.BEGINS_DIVISION in i.roles
+        line for line, own in roles.items()
+        if Role.BEGINS_DIVISION in own
+        or (own.count(Role.CORRECTS_QUOTIENT) >= _CORRECTIONS and Role.TAKES_UPPER_HALF in own)
     }  # fmt: skip
     return frozenset(
         i.index for i in case.code.instructions
@@ -198,6 +206,7 @@ def division_instructions(case: Case) -> frozenset[int]:
     )  # fmt: skip
 
 
+_CORRECTIONS = 2  # of a quotient
 _WHOLE = frozenset({"int32", "imad", "sfu", "convert", "convert_wide", "compare"})
 
 

@@ -17,11 +17,10 @@ from typing import Any
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.optimizers import all_optimizers
 from perfassert.engines.advisor.rewrites import SetRegisters, Unroll
-from perfassert.engines.advisor.stall_elimination import math_instructions
 from perfassert.errors import LaunchError, PerfAssertError, ToolchainMissing
 from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.roles import Role
-from perfassert.prediction.prediction import Advice, Trial, TrialResult
+from perfassert.prediction.prediction import Advice, Resources, Trial, TrialResult
 from perfassert.predictor.diagnose.source_edits import (
     inline_calls,
     unroll_loop,
@@ -34,10 +33,10 @@ _MOST_INSTRUCTIONS = 5_000
 """A larger kernel takes a compiler longer than the rest of advice; it is compiled when asked."""
 _FACTORS = (4, 8)
 _CLIFFS = 4  # of registers, from the fewest that matter on
-_WHOLE = frozenset({"Fast Math", "Function Inlining", "Occupancy Increase"})
-"""Advice that the compiler's change is all of: where it gains nothing, there is none."""
 _GUESSED = "guessed"
+_OF_LOOPS = frozenset({"trips"})  # an unrolled loop has as many, of several iterations each
 _SPILLS = "Register Reuse"
+_BY_HAND = 0.9  # of the gain: a compiler that gains less has not done what is advised
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +77,16 @@ def prove(
         return Proof(advice, left_out=trials, reason="the kernel is large")
     most = MOST_COMPILED if allowed is None else allowed
     results: list[TrialResult] = []
-    left = list(trials)
+    left, before = list(trials), {_code(prediction.resources)}
     while left and len(results) < most:
         trial = left.pop(0)
         try:
             results.append(_predict_trial(trial, prediction, predict))
         except ToolchainMissing:
             return Proof(advice, left_out=trials, reason="no compiler is installed")
-        if trial.optimizer == _SPILLS and _same_code(results[-1], prediction):
-            left = [t for t in left if t.optimizer != _SPILLS]  # it is no limit that makes it spill
+        if trial.optimizer == _SPILLS and _code(results[-1]) in before:
+            left = [t for t in left if t.optimizer != _SPILLS]  # no lower limit spills less
+        before.add(_code(results[-1]))
     silent = {a.optimizer: a for a, _ in matches if a.optimizer not in {b.optimizer for b in advice}}
     return Proof(
         tuple(_with_proofs(prediction, advice, silent, results, least)),
@@ -96,9 +96,9 @@ def prove(
     )
 
 
-def _same_code(result: TrialResult, prediction: Any) -> bool:
-    own = prediction.resources
-    return (result.registers, result.spill_bytes) == (own.registers, own.spill_bytes)
+def _code(made: TrialResult | Resources) -> tuple[int, int]:
+    """Registers and bytes of spills, by which code of two limits is told apart."""
+    return made.registers, made.spill_bytes or 0
 
 
 def _predict_trial(trial: Trial, prediction: Any, predict: Predict) -> TrialResult:
@@ -111,9 +111,14 @@ def _predict_trial(trial: Trial, prediction: Any, predict: Predict) -> TrialResu
         return TrialResult(trial, error=str(error).partition("\n")[0])
     resources = after.resources
     code = resources.registers, resources.spill_bytes or 0, after.occupancy.fraction
-    if _GUESSED in (prediction.confidence, after.confidence):
+    if after.confidence == _GUESSED and not _guesses(after) <= _guesses(prediction) - _OF_LOOPS:
         return TrialResult(trial, None, *code, "rests on guesses: give arguments, trip counts")
     return TrialResult(trial, after.time, *code)
+
+
+def _guesses(prediction: Any) -> set[str]:
+    """Kinds of assumptions that make it a guess; those of both kernels leave their ratio alone."""
+    return {a.stands_for for a in prediction.confidence_reasons}
 
 
 def _with_proofs(
@@ -123,7 +128,8 @@ def _with_proofs(
     results: Sequence[TrialResult],
     least: float,
 ) -> Iterator[Advice]:
-    """Advice with the fastest trial of each; also ``silent`` where a trial shows that it helps."""
+    """Advice with the fastest trial of each; also ``silent`` where a trial shows that it helps.
+    Advice goes of which a compiler does all, and gains nothing."""
     fastest: dict[str, TrialResult] = {}
     for result in results:
         name = result.trial.optimizer
@@ -133,8 +139,12 @@ def _with_proofs(
             fastest.setdefault(name, result)
     for one in advice:
         result = fastest.pop(one.optimizer, None)
-        proven = result and _prove(one, result, prediction, least)
-        if proven or result is None or one.optimizer not in _WHOLE:
+        if result is None:
+            yield one
+            continue
+        enough = least if result.trial.whole else max(least, _BY_HAND * one.speedup)
+        proven = _prove(one, result, prediction, enough)
+        if proven or not result.trial.whole:
             yield proven or one
     categories = {o.name: o.category for o in all_optimizers()}
     for name, result in fastest.items():
@@ -208,7 +218,7 @@ class _Trials:
         match = self._matches.get("Occupancy Increase")
         for rewrite in match.rewrites if match else ():
             if isinstance(rewrite, SetRegisters):
-                yield self._limit("Occupancy Increase", rewrite.registers)
+                yield replace(self._limit("Occupancy Increase", rewrite.registers), whole=True)
 
     def _limit(self, optimizer: str, registers: int, suggestion: str = "") -> Trial:
         options = (f"-maxrregcount={registers}", "-Xptxas=--override-directive-values")
@@ -233,24 +243,31 @@ class _Trials:
         return limits[::-1]
 
     def _fast_math(self) -> Iterator[Trial]:
-        if math_instructions(self._case):
+        if any(i.operation in ("fp32", "sfu") for i in self._case.code.instructions):
             yield Trial(
                 "Fast Math",
                 "-use_fast_math",
                 {"options": ("-use_fast_math",)},
+                "precise mathematical functions: where the accuracy allows it use the intrinsics "
+                "(__expf, __fdividef, __sinf …) or compile with -use_fast_math",
+                whole=True,
             )
 
     def _single_precision(self) -> Iterator[Trial]:
         """Literals of double precision on lines that widen, or compute in double."""
-        code = self._case.code.instructions
-        if any(Role.WIDENS in i.roles for i in code):
-            lines = {i.span.line for i in code if i.operation == "fp64" and self._is_own(i.span)}
-            lines |= {i.span.line for i in code if Role.WIDENS in i.roles and self._is_own(i.span)}
+        wide = [
+            i for i in self._case.code.instructions
+            if i.operation == "fp64" or Role.WIDENS in i.roles
+        ]  # fmt: skip
+        if any(Role.WIDENS in i.roles for i in wide):
+            spans = (span for i in wide for span in (i.span, *i.call_path))
+            lines = {span.line for span in spans if self._is_own(span)}
             yield from self._edit(
                 "Strength Reduction",
                 "literals as float",
                 use_single_precision(self._text, lines),
                 "float and double are mixed: write constants as float (2.0f), or use one type",
+                whole=True,
             )
 
     def _inline(self) -> Iterator[Trial]:
@@ -260,18 +277,19 @@ class _Trials:
             inline_calls(self._text),
             "inline what the source keeps apart (__noinline__), so that its instructions mix with "
             "those of the caller",
+            whole=True,
         )
 
     def _unroll(self) -> Iterator[Trial]:
         match = self._matches.get("Loop Unrolling")
         loops = (r.loops for r in match.rewrites if isinstance(r, Unroll)) if match else ()
-        spans = (self._case.code.loops[n].span for n in sorted(frozenset().union(*loops)))
-        for line in dict.fromkeys(s.line for s in spans if self._is_own(s)):
+        own = [self._case.code.loops[n] for n in sorted(frozenset().union(*loops))]
+        counted = {x.span.line: x.trips is not None for x in own if self._is_own(x.span)}  # type: ignore[union-attr]
+        for line, whole in counted.items():
             for factor in _FACTORS:
                 name = f"#pragma unroll {factor}, line {line}"
-                yield from self._edit(
-                    "Loop Unrolling", name, unroll_loop(self._text, line, factor)
-                )
+                text = unroll_loop(self._text, line, factor)
+                yield from self._edit("Loop Unrolling", name, text, whole=whole)
 
     def _restrict(self) -> Iterator[Trial]:
         """Where a load comes after a store that it may have to wait for."""
@@ -296,10 +314,15 @@ class _Trials:
         return span is not None and Path(span.file).name == self._kernel.compiled.source.path.name
 
     def _edit(
-        self, optimizer: str, name: str, text: str | None, suggestion: str = ""
+        self,
+        optimizer: str,
+        name: str,
+        text: str | None,
+        suggestion: str = "",
+        whole: bool = False,
     ) -> Iterator[Trial]:
         if text is not None:
-            yield Trial(optimizer, name, {"source": text}, suggestion)
+            yield Trial(optimizer, name, {"source": text}, suggestion, whole)
 
 
 def patch(trial: Trial, kernel: Any) -> str:

@@ -30,6 +30,7 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 from perfassert.predictor.model import Model
 from perfassert.predictor.rewrites.changed_graph import with_bodies, without
+from perfassert.predictor.rewrites.relaunching import asks_for_grid
 
 WIDEST = 16
 """Bytes of the widest access of the CUDA programming model, ``float4`` or ``double2``."""
@@ -63,8 +64,8 @@ class NarrowLaunch:
 
     @property
     def strides(self) -> bool:
-        """Ask if threads go on by the size of the grid."""
-        return self.effective.blocks > self.launch.blocks
+        """Ask if threads go on by the size of the grid, which the code reads."""
+        return self.effective.blocks > self.launch.blocks and asks_for_grid(self.kernel)
 
 
 def widening(site: NarrowLaunch, units: int) -> Widening | None:

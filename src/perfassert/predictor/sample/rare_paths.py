@@ -38,7 +38,10 @@ _OF_FLOATS = (Kind.FLOAT_COMPARE, Kind.DOUBLE_COMPARE)
 _NEAR = 200  # instructions before a jump that are looked at
 _SAME = (Relation.EQ, Relation.NE)
 _SELDOM = 0.125
-"""Share of the warps up to which a function's slow path is taken never to be executed."""
+_SELDOM_BY_BITS = 1 - (1 - 1 / 32) ** 32
+"""Shares of the warps up to which a function's slow path is taken never to be executed: the second
+where it takes a number apart, as the reduction of a large argument of ``sinf`` does. A product of
+ordinary numbers is so large in one of 32 lanes or fewer."""
 
 
 def rare_sides(
@@ -74,10 +77,14 @@ def rare_sides(
             fallen, behind_jump = _only_on(program, address)
             own = behind_jump if side else fallen
             seen = any(i.accesses or i.fence or i.bulk for i in (*fallen, *behind_jump))
+            of_a_function = _is_of_a_function(own)
             if min(jumped, fell):
-                if min(jumped, fell) > _SELDOM * (jumped + fell) or not _is_of_a_function(own):
+                seldom = _SELDOM if of_a_function else 0.0
+                if _reads_bits(program, address, own):
+                    seldom = _SELDOM_BY_BITS
+                if min(jumped, fell) > seldom * (jumped + fell):
                     continue
-            elif seen and (_asks_for_equality(behind) or len(run.cut)):
+            elif seen and not of_a_function and (_asks_for_equality(behind) or len(run.cut)):
                 continue  # what more iterations would tell
             if signed or _looks_at_bits(behind):
                 sides.add((address, side))
@@ -157,6 +164,25 @@ def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
     private = all(a.space == "local" for i in side for a in i.accesses)
     own = any(i.accesses or Role.IN_LIBRARY in i.roles for i in side)
     return private and own and not any(i.fence or i.bulk for i in side)
+
+
+def _reads_bits(program: Program, address: int, side: Sequence[ProgramInstruction]) -> bool:
+    """Tell a side in which integer arithmetic takes the number apart that was compared before it,
+    and that touches no memory."""
+    if any(i.accesses or i.fence or i.bulk for i in side):
+        return False
+    jump = next(i for i in program.instructions if i.address == address)
+    guards = {jump.predicate.lstrip("!"), *jump.uses} - {""}
+    before = reversed(program.instructions[: jump.index])
+    deciding = next((i for i in before if guards.intersection(i.defines)), None)
+    if deciding is None:
+        return False
+    return any(
+        i.operation in _OF_INTEGERS and not set(deciding.uses).isdisjoint(i.uses) for i in side
+    )
+
+
+_OF_INTEGERS = ("int32", "imad")
 
 
 def _only_on(
