@@ -26,10 +26,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import perfassert as pa
 from perfassert.frontends.cuda.compile_commands import device_options, words_in
@@ -38,6 +38,7 @@ from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.names import base_name
 from perfassert.frontends.toolchain.signature import global_functions
 
+A, B = TypeVar("A"), TypeVar("B")
 GRID, BLOCK, INTEGER, REAL = 1024, 256, 1024, 1.0
 INSTANCES = 3  # templates of a file that are asked for by name
 PATIENCE = 60.0  # seconds, of CPU or of the clock; what takes longer counts as a hang
@@ -51,29 +52,40 @@ _TEMPLATE = re.compile(
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', re.MULTILINE)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def make_parser(description: str) -> argparse.ArgumentParser:
+    """Which programs, compiled how, for what."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=lambda text: Path(text).resolve())
     parser.add_argument("--programs", default="*", help="glob of the folders in it to look at")
     parser.add_argument("--sample", type=int, help="that many of them, as a hash of the name says")
     parser.add_argument("--make", action="store_true", help="options as their Makefiles have them")
     parser.add_argument("--arch", default="sm_80", help="what files are compiled for")
     parser.add_argument("--device", default="A100-SXM4-40GB", help="what is predicted on")
-    parser.add_argument("--limit", type=int, help="kernels to predict of each program")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for a step")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
     parser.add_argument("--rows", type=Path, help="file for what came of each step, as JSON")
     parser.add_argument("--step", nargs=2, metavar=("FILE", "KERNEL"), help=argparse.SUPPRESS)
+    return parser
+
+
+def main() -> None:
+    parser = make_parser(__doc__.splitlines()[0])
+    parser.add_argument("--limit", type=int, help="kernels to predict of each program")
     options = parser.parse_args()
     if options.step:
         step(options, Path(options.step[0]), options.step[1])
         return
     begin = time.monotonic()
-    with ThreadPoolExecutor(options.jobs) as pool:
-        rows = [r for rs in pool.map(lambda p: program(options, p), programs(options)) for r in rs]
+    rows = [r for rs in each(options, lambda p: program(options, p), programs(options)) for r in rs]
     if options.rows:
         options.rows.write_text(json.dumps(rows, indent=1))
     report(rows, time.monotonic() - begin)
+
+
+def each(options: argparse.Namespace, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    """What comes of each, so many at a time as ``--jobs`` says."""
+    with ThreadPoolExecutor(options.jobs) as pool:
+        return list(pool.map(work, items))
 
 
 def programs(options: argparse.Namespace) -> list[list[Path]]:
@@ -116,13 +128,15 @@ def program(options: argparse.Namespace, files: list[Path]) -> list[dict[str, An
     return rows
 
 
-def run_step(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, Any]:
-    """The last words of a process for this step."""
+def run_step(
+    options: argparse.Namespace, path: Path, kernel: str, script: str = __file__
+) -> dict[str, Any]:
+    """The last words of a process of a script for this step."""
     begin = time.monotonic()
     given = [str(options.folder), "--arch", options.arch, "--device", options.device]
     given += ["--make"] if options.make else []
     process = subprocess.Popen(
-        [sys.executable, __file__, *given, "--step", str(path), kernel],
+        [sys.executable, script, *given, "--step", str(path), kernel],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
     )  # fmt: skip
     with process:
@@ -267,14 +281,18 @@ def predict_kernel(
 ) -> Iterator[dict[str, Any]]:
     device = pa.device(options.device)
     code = pa.from_cuda(path, kernel, **given)
-    parameters = code.compiled.program(device.arch).parameters
+    program = code.compiled.program(device.arch)
     yield {"described": True}
-    launch = pa.Launch(
-        GRID, BLOCK, {p.name: v for p in parameters if (v := stand_in(p)) is not None}
-    )
+    launch = stand_in_launch(program)
     code.bind(launch, device.arch, device.warp_size)
     yield {"bound": True}
     yield {"predicted": True, "confidence": pa.predict(code, launch, device).confidence}
+
+
+def stand_in_launch(program: Any) -> pa.Launch:
+    """A launch with a value for each parameter but pointers."""
+    values = {p.name: v for p in program.parameters if (v := stand_in(p)) is not None}
+    return pa.Launch(GRID, BLOCK, values)
 
 
 def stand_in(parameter: Any) -> Any:

@@ -87,3 +87,43 @@ def test_data_that_needs_the_slow_path_executes_it(predicted):
     assert not [a.text for a in large.assumptions if SLOW in a.text]
     assert large.confidence != "guessed"
     assert float(large.time) > 1.2 * float(ordinary.time)
+
+
+LOOPS = """
+__global__ void phases(const float2* p, const float2* d, float* power, float wave, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float re = 0, im = 0;
+    for (int k = 0; k < 64; ++k) {
+        float phase = wave * (p[k].x * d[i].x + p[k].y * d[i].y);
+        re += cosf(phase), im += sinf(phase);
+    }
+    power[i] = re * re + im * im;
+}
+__global__ void iterated(const float* a, float* o, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float x = a[i];
+#pragma unroll 1
+    for (int k = 0; k < n; ++k) x = sinf(x + 1.f) / 3.7f;
+    o[i] = x;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["A100-SXM4-40GB", "H100-SXM5-80GB"])
+@pytest.mark.parametrize(("kernel", "n"), [("phases", N), ("iterated", 1000)])
+def test_in_loops_as_with_contents(tmp_path, kernel, n, device):
+    """Arguments that are products of ordinary numbers, which few lanes have too large; and more
+    iterations than are executed. Oracle: contents."""
+    (file := tmp_path / "loops.cu").write_text(LOOPS)
+
+    def predicted(**args):
+        more = {"wave": 20.0} if kernel == "phases" else {}
+        launch = pa.Launch(N // 256, 256, {"n": n, **more, **args})
+        return pa.predict(pa.from_cuda(file, kernel), launch, device)
+
+    numbers = np.linspace(-2, 2, 2 * N, dtype=np.float32)
+    given = {"phases": {"p": numbers[:128], "d": numbers}, "iterated": {"a": numbers[:N]}}[kernel]
+    found, known = predicted(), predicted(**given)
+    assert found.confidence != "guessed"
+    assert any(a.text.startswith(SLOW) for a in found.assumptions)
+    assert float(found.time) == pytest.approx(float(known.time), rel=0.05)
