@@ -92,7 +92,11 @@ _LEAST = 1.05  # times as fast: a start phase decides on less
 
 
 def _warps_differ(kernel: BoundKernel) -> bool:
-    return any(len(set(loop.each)) > 1 for loop in kernel.graph.loops)
+    """Tell loops of which some warps of a block run more iterations, or that only some run."""
+    graph = kernel.graph
+    return any(len(set(loop.each)) > 1 for loop in graph.loops) or any(
+        node.loop >= 0 and node.warps is not None for node in graph.nodes
+    )
 
 
 def _asks_for_shape(kernel: Description) -> bool:
