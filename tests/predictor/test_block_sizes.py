@@ -34,7 +34,9 @@ def predicted(tmp_path):
     (file := tmp_path / "sizes.cu").write_text(SOURCE)
 
     def predict(kernel, threads, total, device="a100"):
-        launch = pa.Launch(total // threads, threads, args={"n": total if kernel != "row" else 4096})
+        launch = pa.Launch(
+            total // threads, threads, args={"n": total if kernel != "row" else 4096}
+        )
         return pa.predict(pa.from_cuda(file, kernel), launch, device, prove=0)
 
     return predict

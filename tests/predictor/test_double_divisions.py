@@ -69,7 +69,9 @@ def test_what_a_division_consists_of(source):
     found = double_divisions(case.code)
     assert found
     for division in found:
-        doubles = [n for n in sorted(division.instructions) if case.instruction(n).operation == "fp64"]
+        doubles = [
+            n for n in sorted(division.instructions) if case.instruction(n).operation == "fp64"
+        ]
         needed = [n for n in doubles if n not in division.dispensable]
         assert (len(doubles), len(needed)) == (8, 4)
-        assert needed == doubles[:3] + [doubles[5]]
+        assert needed == [*doubles[:3], doubles[5]]

@@ -12,7 +12,7 @@ from perfassert.cli.terminal import progress, say
 from perfassert.errors import LaunchError
 from perfassert.facade.prediction import Prediction
 from perfassert.quantity import round_significant
-from perfassert.report.tables import Text, join, percent
+from perfassert.report.tables import Table, Text, join, percent
 
 
 def add(commands: Any) -> None:
@@ -62,8 +62,7 @@ def _advise(options: argparse.Namespace) -> int:
     if options.attempts is not None and options.attempts < 0:
         raise LaunchError(f"--try: how many changes, at least 0, not {options.attempts}")
     predictions = [
-        (one, predict(one.kernel, one.launch, one.device, prove=options.attempts))
-        for one in asked
+        (one, predict(one.kernel, one.launch, one.device, prove=options.attempts)) for one in asked
     ]
     predictions.sort(key=lambda pair: -_seconds(*pair))
     whole = sum(_seconds(*pair) for pair in predictions)
@@ -122,7 +121,7 @@ def _advice_output(
         if single is not None:
             more["coverage"] = dict(zip(_PRUNING, single, strict=True))
         return to_dict(prediction, advice, source) | more
-    parts: list[str | Text] = [report(prediction, advice, source)]
+    parts: list[str | Table | Text] = [report(prediction, advice, source)]
     if options.samples is None:
         parts += trials_report(prediction, options.attempts is not None)
     parts += [] if single is None else [coverage(*single)]

@@ -157,9 +157,7 @@ class Session:
         from perfassert.predictor.diagnose.diagnose import diagnose
 
         def make() -> Diagnosis:
-            diagnosis = diagnose(
-                prediction, self.model(question), self.predict, question.prove
-            )
+            diagnosis = diagnose(prediction, self.model(question), self.predict, question.prove)
             return seal_diagnosis(question.digest, diagnosis)
 
         key = question.key and (question.key, SameObjects(plugged_optimizers().values()))

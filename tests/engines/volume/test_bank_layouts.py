@@ -10,7 +10,6 @@ from perfassert.engines.volume.bank_layouts import (
     Padding,
     Swizzle,
     TileAccess,
-    conflicts,
     find_layouts,
 )
 

@@ -108,7 +108,9 @@ class StrengthReduction:
         takes half of its time."""
         code = case.code
         narrowed = {
-            i.index: "fp32" for i in code.instructions if i.operation == "fp64" and self.mixes_precisions(case)
+            i.index: "fp32"
+            for i in code.instructions
+            if i.operation == "fp64" and self.mixes_precisions(case)
         }
         widening = {i.index for i in code.instructions if _widens(i)} if narrowed else set()
         halves = _unused_halves(case, narrowed.keys() | widening) if narrowed else 0
@@ -237,7 +239,9 @@ def double_divisions(code: Code) -> tuple[DoubleDivision, ...]:
 def _double_division(code: Code, begin: int) -> DoubleDivision | None:
     """All that depends on the reciprocal in its block is the division's: elsewhere the quotient may
     be that of the slow path."""
-    results, arithmetic, tests = set(code.instructions[begin].defines), [], []
+    results = set(code.instructions[begin].defines)
+    arithmetic: list[int] = []
+    tests: list[int] = []
     stop = code.blocks[code.instructions[begin].block].stop
     for n in range(begin + 1, stop):
         i = code.instructions[n]

@@ -73,7 +73,8 @@ class Swizzle:
         """Addresses in the swizzled tile."""
         index, within = np.divmod(addresses, self.element_bytes)
         higher = index >> (self.base + self.shift) & ((1 << self.bits) - 1)
-        return (index ^ higher << self.base) * self.element_bytes + within
+        moved: IntArray = (index ^ higher << self.base) * self.element_bytes + within
+        return moved
 
     @property
     def index(self) -> str:

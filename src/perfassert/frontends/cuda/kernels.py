@@ -499,9 +499,7 @@ class BuiltCode:
         assert self.source.content is not None
         return self.source.content.decode(errors="replace")
 
-    def compile_otherwise(
-        self, options: Sequence[str] = (), text: str | None = None
-    ) -> BuiltCode:
+    def compile_otherwise(self, options: Sequence[str] = (), text: str | None = None) -> BuiltCode:
         """Compile its source with further options, or with another text; it has one.
 
         Raises :class:`KernelError` where its files are no longer those that were compiled.

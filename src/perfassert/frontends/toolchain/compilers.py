@@ -507,12 +507,12 @@ def _with_nvcc(
 ) -> CompiledModule:
     """A template is instantiated by a variable that takes its address."""
     source, folder, wanted = program.source, program.folder, program.wanted
-    path = source.path.resolve()
-    if source.content is not None:
+    path, content = source.path.resolve(), source.content
+    if content is not None:
         folders = (str(path.parent), *source.include_dirs) if path.parent.is_dir() else ()
         source = replace(source, include_dirs=folders or source.include_dirs)
         path = folder / source.path.name
-        path.write_bytes(source.content)
+        path.write_bytes(content)
     system = _headers_of_nvcc(nvcc, source)
     instance = f"static const void* perfassert_kernel = (const void*)&{wanted};\n"
     product, log = compile_with_nvcc(

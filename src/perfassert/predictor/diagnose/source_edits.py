@@ -11,9 +11,7 @@ from collections.abc import Collection
 _LOOP = re.compile(r"[^/\"]*?\b(?=(?:for|while|do)\b)")
 _UNROLL = re.compile(r"\s*#\s*pragma\s+(?:GCC\s+|clang\s+loop\s+)?(?:no)?unroll\b.*")
 _KEPT_APART = re.compile(r"\b__noinline__\b")
-_DOUBLE = re.compile(
-    r"(?<![\w.])((?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?![\w.])"
-)
+_DOUBLE = re.compile(r"(?<![\w.])((?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?![\w.])")
 _MATH = re.compile(
     r"\b(sqrt|rsqrt|exp|exp2|log|log2|log10|pow|sin|cos|tan|tanh|fabs|floor|ceil|fma|fmin|fmax)"
     r"(?=\s*\()"

@@ -18,7 +18,9 @@ _WORTH = 0.5  # of the conflicts: a layout that leaves more is not proposed
 _Member = tuple[int, TileAccess]  # the number of the access
 
 
-def better_layouts(model: Model, site: Site, instructions: frozenset[int]) -> tuple[str, str] | None:
+def better_layouts(
+    model: Model, site: Site, instructions: frozenset[int]
+) -> tuple[str, str] | None:
     """Say how tiles that these instructions access are laid out without conflicts, and the proof.
 
     None where data decides on an address, or where no layout removes most of the conflicts.
@@ -42,9 +44,15 @@ def better_layouts(model: Model, site: Site, instructions: frozenset[int]) -> tu
             return None
         for one in checked:
             swizzle = one.layout if isinstance(one.layout, Swizzle) else None
-            texts.append(f"element i at {swizzle.index} (CuTe's {swizzle})" if swizzle else str(one.layout))
+            texts.append(
+                f"element i at {swizzle.index} (CuTe's {swizzle})" if swizzle else str(one.layout)
+            )
             proofs.append(str(one))
-    return (", or with ".join(dict.fromkeys(texts)), "; ".join(dict.fromkeys(proofs))) if texts else None
+    return (
+        (", or with ".join(dict.fromkeys(texts)), "; ".join(dict.fromkeys(proofs)))
+        if texts
+        else None
+    )
 
 
 def _members(kernel: BoundKernel, model: Model) -> Iterator[_Member]:

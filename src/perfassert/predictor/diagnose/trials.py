@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import chain
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.optimizers import all_optimizers
@@ -27,6 +28,7 @@ from perfassert.predictor.diagnose.source_edits import (
     use_single_precision,
 )
 from perfassert.predictor.rewrites.whatif import Predict, is_cuda_source, with_changes
+from perfassert.source import SourceSpan
 
 MOST_COMPILED = 4
 _MOST_INSTRUCTIONS = 5_000
@@ -87,7 +89,9 @@ def prove(
         if trial.optimizer == _SPILLS and _code(results[-1]) in before:
             left = [t for t in left if t.optimizer != _SPILLS]  # no lower limit spills less
         before.add(_code(results[-1]))
-    silent = {a.optimizer: a for a, _ in matches if a.optimizer not in {b.optimizer for b in advice}}
+    silent = {
+        a.optimizer: a for a, _ in matches if a.optimizer not in {b.optimizer for b in advice}
+    }
     return Proof(
         tuple(_with_proofs(prediction, advice, silent, results, least)),
         tuple(results),
@@ -131,17 +135,14 @@ def _with_proofs(
     """Advice with the fastest trial of each; also ``silent`` where a trial shows that it helps.
     Advice goes of which a compiler does all, and gains nothing."""
     fastest: dict[str, TrialResult] = {}
-    for result in results:
-        name = result.trial.optimizer
-        if result.time is not None and result.time < fastest.get(name, result).time:  # type: ignore[operator]
-            fastest[name] = result
-        elif result.time is not None:
-            fastest.setdefault(name, result)
+    for result in sorted(results, key=lambda r: inf if r.time is None else float(r.time)):
+        if result.time is not None:
+            fastest.setdefault(result.trial.optimizer, result)
     for one in advice:
-        result = fastest.pop(one.optimizer, None)
-        if result is None:
+        if one.optimizer not in fastest:
             yield one
             continue
+        result = fastest.pop(one.optimizer)
         enough = least if result.trial.whole else max(least, _BY_HAND * one.speedup)
         proven = _prove(one, result, prediction, enough)
         if proven or not result.trial.whole:
@@ -284,7 +285,7 @@ class _Trials:
         match = self._matches.get("Loop Unrolling")
         loops = (r.loops for r in match.rewrites if isinstance(r, Unroll)) if match else ()
         own = [self._case.code.loops[n] for n in sorted(frozenset().union(*loops))]
-        counted = {x.span.line: x.trips is not None for x in own if self._is_own(x.span)}  # type: ignore[union-attr]
+        counted = {x.span.line: x.trips is not None for x in own if self._is_own(x.span)}
         for line, whole in counted.items():
             for factor in _FACTORS:
                 name = f"#pragma unroll {factor}, line {line}"
@@ -296,9 +297,7 @@ class _Trials:
         code = self._case.code
         stores = [i for i in code.instructions if i.operation == "global_store"]
         loads = [i for i in code.instructions if i.operation == "global_load"]
-        around = [
-            {loop for i in own for loop in code.chain(i.loop)} for own in (stores, loads)
-        ]
+        around = [{loop for i in own for loop in code.chain(i.loop)} for own in (stores, loads)]
         later = stores and loads and stores[0].index < loads[-1].index
         if later or around[0] & around[1]:
             yield Trial(
@@ -309,7 +308,7 @@ class _Trials:
                 "that loads need not wait for stores",
             )
 
-    def _is_own(self, span: Any) -> bool:
+    def _is_own(self, span: SourceSpan | None) -> TypeGuard[SourceSpan]:
         """Tell a line of the source from one of its headers."""
         return span is not None and Path(span.file).name == self._kernel.compiled.source.path.name
 

@@ -155,7 +155,9 @@ def _by_iterations(kernel: BoundKernel, moving: Mapping[int, BoundAccess]) -> Wi
     return None
 
 
-def _by_threads(site: NarrowLaunch, moving: Mapping[int, BoundAccess], units: int) -> Widening | None:
+def _by_threads(
+    site: NarrowLaunch, moving: Mapping[int, BoundAccess], units: int
+) -> Widening | None:
     """All that differs from thread to thread differs by an element; warps do not meet."""
     kernel = site.kernel
     bodies = {n.loop for n in kernel.graph.nodes if moving.keys() & set(n.touches)}
@@ -243,9 +245,10 @@ def widen(site: NarrowLaunch, how: Widening) -> NarrowLaunch | None:
     if len(bodies) != 1:
         return None
     (loop,) = bodies
-    graph = _replicate(kernel.graph, how, loop)
-    if graph is None:
+    replicated = _replicate(kernel.graph, how, loop)
+    if replicated is None:
         return None
+    graph = replicated
     assert how.along is not None
     bound = tuple(_with_fewer_steps(a, how.along, how.width) for a in bound)
     if loop >= 0:
