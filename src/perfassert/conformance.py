@@ -150,8 +150,9 @@ def check_optimizer(
     name = optimizer.name
     _require(isinstance(name, str) and bool(name.strip()), f"{optimizer!r}: has no name")
     _require(not set(name) & set("|!:"), f"{name!r}: | ! : are part of the language of conditions")
-    own = {o.name.casefold() for o in own_optimizers() if type(o) is not type(optimizer)}
-    _require(name.casefold() not in own, f"{name}: perfassert itself has an optimizer of that name")
+    if type(optimizer) not in map(type, own_optimizers()):
+        taken = name.casefold() in {o.name.casefold() for o in own_optimizers()}
+        _require(not taken, f"{name}: perfassert itself has an optimizer of that name")
     known = ", ".join(map(repr, CATEGORIES))
     _require(optimizer.category in CATEGORIES, f"{name}: category must be one of {known}")
     for prediction in matches:

@@ -31,7 +31,7 @@ ROLES = {
     "LDGDEPBAR": {Role.COMMITS_COPIES},
     "DEPBAR.LE": {Role.WAITS_FOR_COUNTS},
     "MUFU.RCP": {Role.APPROXIMATES},
-    "MUFU.RCP64H": set(),  # the start of a division of doubles
+    "MUFU.RCP64H": {Role.BEGINS_DOUBLE_DIVISION},
     "MUFU.RSQ64H": set(),
     "I2F.U32.RP": {Role.BEGINS_DIVISION, Role.CORRECTS},
     "I2F.S64": set(),

@@ -64,8 +64,10 @@ def better_size(
     kernel, launch, device = prediction.origin
     if launch.block[1:] != (1, 1) or not resizable(described) or asks_for_grid(described):
         return None
-    if isinstance(described, BoundKernel) and _warps_differ(described):
-        return None  # which of them would meet in a block is not known
+    if isinstance(described, BoundKernel) and (
+        described.executed is not None or _warps_differ(described)
+    ):
+        return None  # blocks of another size read other contents, and other warps meet in them
     best, fastest, size = None, prediction.time, launch.block[0]
     while True:
         size = size * 2 if larger else size // 2

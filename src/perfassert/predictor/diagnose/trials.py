@@ -268,7 +268,6 @@ class _Trials:
                 "literals as float",
                 use_single_precision(self._text, lines),
                 "float and double are mixed: write constants as float (2.0f), or use one type",
-                whole=True,
             )
 
     def _inline(self) -> Iterator[Trial]:
