@@ -13,6 +13,7 @@ from perfassert.engines.advisor.rewrites import Rewrite
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
+from perfassert.kernel.roles import Role
 from perfassert.kernel.samples import SELECTED, Count, Samples
 
 WORSE = 1.1  # times the ideal: fewer sectors or wavefronts too many are left alone
@@ -168,6 +169,11 @@ class Case:
             for loop in self.code.chain(i.loop):
                 result[loop].add(i.index)
         return [frozenset(body) for body in result]
+
+    @cached_property
+    def mixes_precisions(self) -> bool:
+        """Ask if float is widened to double on the way."""
+        return any(Role.WIDENS in i.roles for i in self.code.instructions)
 
     @cached_property
     def function_bodies(self) -> Mapping[str, frozenset[int]]:

@@ -93,13 +93,7 @@ class StrengthReduction:
             return False
         if Role.APPROXIMATES in i.roles:
             return False  # there is nothing cheaper than the approximation
-        return case.latency(number) >= _LONG or (
-            i.operation == "fp64" and self.mixes_precisions(case)
-        )
-
-    def mixes_precisions(self, case: Case) -> bool:
-        """Whether float is widened to double on the way."""
-        return any(_widens(i) for i in case.code.instructions)
+        return case.latency(number) >= _LONG or (i.operation == "fp64" and case.mixes_precisions)
 
     def rewrites(
         self, case: Case, blames: list[Blame], divisions: frozenset[int]
@@ -110,7 +104,7 @@ class StrengthReduction:
         narrowed = {
             i.index: "fp32"
             for i in code.instructions
-            if i.operation == "fp64" and self.mixes_precisions(case)
+            if i.operation == "fp64" and case.mixes_precisions
         }
         widening = {i.index for i in code.instructions if _widens(i)} if narrowed else set()
         halves = _unused_halves(case, narrowed.keys() | widening) if narrowed else 0
@@ -130,9 +124,7 @@ class StrengthReduction:
 
     def say(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> str:
         sources = [case.instruction(b.source) for b in blames]
-        if any(_widens(i) or i.operation == "fp64" for i in sources) and self.mixes_precisions(
-            case
-        ):
+        if any(_widens(i) or i.operation == "fp64" for i in sources) and case.mixes_precisions:
             advice = "float and double are mixed: write constants as float (2.0f), or use one type"
         elif any(i.index in d.instructions for d in double_divisions(case.code) for i in sources):
             advice = (
