@@ -23,6 +23,7 @@ template <class T> __global__ void remainders(const T* a, T* o, T d, int n) {
 """
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("device", ["a100", "h100"])
 @pytest.mark.parametrize("dtype", ["int", "unsigned"])
 @pytest.mark.parametrize("kernel", ["quotients", "remainders"])

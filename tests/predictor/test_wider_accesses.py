@@ -86,6 +86,7 @@ def advice(prediction, optimizer="Memory Transaction Reduction"):
     return next((a for a in prediction.advice if a.optimizer == optimizer), None)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize("device", ["a100", "h100", "rtx3090"])
 @pytest.mark.parametrize(
     ("kernel", "blocks", "n", "wide_blocks", "wide_n", "width"),

@@ -35,6 +35,8 @@ _MOST_INSTRUCTIONS = 5_000
 """A larger kernel takes a compiler longer than the rest of advice; it is compiled when asked."""
 _FACTORS = (4, 8)
 _CLIFFS = 4  # of registers, from the fewest that matter on
+_OF_FUNCTIONS = frozenset({"sfu", "convert", "convert_wide"})
+"""Operations that mathematical functions have: approximations, conversions of what is reduced."""
 _GUESSED = "guessed"
 _OF_LOOPS = frozenset({"trips"})  # an unrolled loop has as many, of several iterations each
 _SPILLS = "Register Reuse"
@@ -244,7 +246,7 @@ class _Trials:
         return limits[::-1]
 
     def _fast_math(self) -> Iterator[Trial]:
-        if any(i.operation in ("fp32", "sfu") for i in self._case.code.instructions):
+        if not _OF_FUNCTIONS.isdisjoint(i.operation for i in self._case.code.instructions):
             yield Trial(
                 "Fast Math",
                 "-use_fast_math",
@@ -292,7 +294,9 @@ class _Trials:
                 yield from self._edit("Loop Unrolling", name, text, whole=whole)
 
     def _restrict(self) -> Iterator[Trial]:
-        """Where a load comes after a store that it may have to wait for."""
+        """Where a load comes after a store that it may have to wait for, and something waits."""
+        if not {"Code Reordering", "Loop Unrolling"} & self._matches.keys():
+            return
         code = self._case.code
         stores = [i for i in code.instructions if i.operation == "global_store"]
         loads = [i for i in code.instructions if i.operation == "global_load"]
