@@ -15,7 +15,7 @@ Source: NVIDIA CUTLASS, ``include/cute/swizzle.hpp`` (``Swizzle<B, M, S>``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ _MOST_ROWS = 4  # widths of an access by which a row is longer
 
 @dataclass(frozen=True, slots=True)
 class TileAccess:
-    """What warps access in one instruction: bytes from the start of the tile and whether a lane
+    """Accesses of warps by one instruction: bytes from the start of the tile and whether a lane
     takes part, each of shape (instructions, lanes); ``item_bytes`` of a lane."""
 
     addresses: IntArray
@@ -78,7 +78,7 @@ class Swizzle:
 
     @property
     def index(self) -> str:
-        """As an expression of C for the index ``i``."""
+        """The place of element ``i``, as an expression of C."""
         mask = (1 << self.bits) - 1
         higher = f"i >> {self.base + self.shift} & {mask}"
         return f"i ^ ({higher}) << {self.base}" if self.base else f"i ^ ({higher})"
@@ -119,15 +119,16 @@ def find_layouts(accesses: Sequence[TileAccess], size: int, device: Device) -> B
     """
     element = min(a.item_bytes for a in accesses)
     widest = max(a.item_bytes for a in accesses) // element
-    now = {n: conflicts([a], device) for n, a in enumerate(accesses)}
-    worst_first = [accesses[n] for n in sorted(now, key=lambda n: -now[n])]
+    known = [(a, _passes_side_by_side(a, device)) for a in accesses]
+    now = [_lost_passes(a, free, device, a.addresses) for a, free in known]
+    worst_first = [known[n] for n in sorted(range(len(now)), key=lambda n: -now[n])]
 
     def best(layouts: Iterable[Padding | Swizzle]) -> Checked | None:
-        least_conflicts, fewest = None, sum(now.values())
+        least_conflicts, fewest = None, sum(now)
         for layout in layouts:
             left = 0.0
-            for a in worst_first:
-                left += conflicts([a], device, layout.move)
+            for a, free in worst_first:
+                left += _lost_passes(a, free, device, layout.move(a.addresses))
                 if left >= fewest:
                     break
             else:
@@ -138,29 +139,32 @@ def find_layouts(accesses: Sequence[TileAccess], size: int, device: Device) -> B
 
     paddings = _paddings(accesses, element, widest)
     swizzles = _swizzles(element, widest, size // element)
-    return BankLayouts(best(paddings), best(swizzles), sum(now.values()))
+    return BankLayouts(best(paddings), best(swizzles), sum(now))
 
 
-def conflicts(
-    accesses: Iterable[TileAccess],
-    device: Device,
-    move: Callable[[IntArray], IntArray] = lambda addresses: addresses,
-) -> float:
+def conflicts(accesses: Iterable[TileAccess], device: Device) -> float:
     """Count the passes of accesses beyond those that they would take without conflicts.
 
     Args:
         accesses: of warps.
         device: whose banks count.
-        move: from an address to that in another layout.
     """
-    beyond = 0.0
-    for a in accesses:
-        lanes = np.arange(a.addresses.shape[1], dtype=np.int64) * a.item_bytes
-        side_by_side = np.broadcast_to(lanes, a.addresses.shape)
-        taken = shared_passes(move(a.addresses), a.active, a.item_bytes, a.loads, False, device)
-        least = wavefronts(np.ascontiguousarray(side_by_side), a.active, a.item_bytes, device)
-        beyond += float(np.maximum(taken - least, 0).sum())
-    return beyond
+    return sum(
+        _lost_passes(a, _passes_side_by_side(a, device), device, a.addresses) for a in accesses
+    )
+
+
+def _passes_side_by_side(access: TileAccess, device: Device) -> IntArray:
+    """Passes of each instruction, if its lanes accessed elements side by side."""
+    lanes = np.arange(access.addresses.shape[1], dtype=np.int64) * access.item_bytes
+    side_by_side = np.ascontiguousarray(np.broadcast_to(lanes, access.addresses.shape))
+    return wavefronts(side_by_side, access.active, access.item_bytes, device)
+
+
+def _lost_passes(access: TileAccess, free: IntArray, device: Device, addresses: IntArray) -> float:
+    """Passes beyond ``free``, those without conflicts, with the lanes at these addresses."""
+    taken = shared_passes(addresses, access.active, access.item_bytes, access.loads, False, device)
+    return float(np.maximum(taken - free, 0).sum())
 
 
 def _paddings(accesses: Sequence[TileAccess], element: int, widest: int) -> Iterator[Padding]:
