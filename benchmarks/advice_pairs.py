@@ -87,9 +87,9 @@ def small_pairs() -> Iterator[Pair]:
         yield pair(name.lower(), name.partition(" (")[0], before(), after())
 
 
-def predict_largest(suite, name: str) -> pa.Prediction:
+def predict_largest(suite, name: str, on: str = DEVICE) -> pa.Prediction:
     """The largest launch of a kernel."""
-    spec, device = suite.kernels[name], pa.device(DEVICE)
+    spec, device = suite.kernels[name], pa.device(on)
     names = row_names(spec, dict(spec.rows[-1]))
     kernel = make_kernel(spec, names, name)
     return pa.predict(kernel, make_launch(spec.launch, names, kernel, device), device)

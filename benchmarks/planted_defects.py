@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import perfassert as pa
-from perfassert.lab.validation.build import make_kernel, make_launch, row_names
+from advice_pairs import predict_largest
+
 from perfassert.lab.validation.read import read_suite
 from perfassert.report.tables import table
 
 SUITE = Path(__file__).parents[1] / "validation" / "planted.toml"
+DEVICE = "h100"
 NAMED_BY = {
     "spill_bound": ("Register Reuse",),
     "local_array": ("Register Reuse",),
@@ -74,17 +75,9 @@ def measured_times(suite) -> dict[str, float]:
         return {row["kernel"]: float(row["duration_s"]) for row in csv.DictReader(file)}
 
 
-def predicted(suite, name: str, device: pa.Device) -> pa.Prediction:
-    """The one launch of a kernel of the suite."""
-    spec = suite.kernels[name]
-    names = row_names(spec, dict(spec.rows[-1]))
-    kernel = make_kernel(spec, names, name)
-    return pa.predict(kernel, make_launch(spec.launch, names, kernel, device), device)
-
-
-def judge(suite, name: str, device: pa.Device, measured: dict[str, float]) -> Judged:
+def judge(suite, name: str, measured: dict[str, float]) -> Judged:
     """Compare the advice on a defect with what mending it gains."""
-    before, after = (predicted(suite, n, device) for n in (name, f"{name}_mended"))
+    before, after = (predict_largest(suite, n, DEVICE) for n in (name, f"{name}_mended"))
     named = NAMED_BY[name.rpartition("_")[0]]
     advice = before.advice or ()
     places = [n for n, a in enumerate(advice, 1) if a.optimizer in named]
@@ -126,9 +119,9 @@ def main() -> None:
     parser.add_argument("kind", nargs="*", choices=[*NAMED_BY, []])
     kinds = parser.parse_args().kind or list(NAMED_BY)
     suite = read_suite(SUITE)
-    measured, device = measured_times(suite), pa.device("h100")
+    measured = measured_times(suite)
     names = [f"{kind}_{n}" for kind in kinds for n in (1, 2, 3)]
-    print(report([judge(suite, name, device, measured) for name in names]))
+    print(report([judge(suite, name, measured) for name in names]))
 
 
 if __name__ == "__main__":

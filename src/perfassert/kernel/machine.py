@@ -19,7 +19,7 @@ from enum import Enum, IntEnum, unique
 from perfassert.source import SourceSpan
 
 REGISTER_BYTES = 4
-"""Of one thread, in every instruction set."""
+"""Size of a register of one thread, in every instruction set."""
 
 
 @unique

@@ -7,12 +7,12 @@ from typing import Any
 
 from perfassert.prediction.prediction import TrialResult
 from perfassert.predictor.answer import Answer
+from perfassert.predictor.diagnose.diagnose import LEAST_GAIN
 from perfassert.predictor.diagnose.trials import patch
 from perfassert.quantity import round_significant
 from perfassert.report.tables import Table, Text, percent, table
 
 _WIDTH = 96
-_GAINS = 1.02  # times as fast: the patch of less is not worth its room
 _HEADER = ("compiled with", "for", "registers", "spilled", "occupancy", "predicted", "as fast")
 
 
@@ -30,7 +30,7 @@ def trials_report(prediction: Answer, patches: bool) -> list[str | Table | Text]
         parts.append(table(_HEADER, rows))
     for result in diagnosis.trials if patches else ():
         speedup = _speedup(prediction, result)
-        if speedup is not None and speedup > _GAINS:
+        if speedup is not None and speedup > 1 + LEAST_GAIN:
             assert prediction.origin is not None
             how = patch(result.trial, prediction.origin[0]) or f"  {_command(result)}"
             parts.append(f"{result.trial.name}: {speedup:.2f}x as fast\n{how}".rstrip())

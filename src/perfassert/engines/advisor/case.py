@@ -39,7 +39,7 @@ class AccessFacts:
 
     @property
     def is_dense(self) -> bool:
-        """Whether sectors are as few as the bytes of neighbours need; one more where they are not
+        """Ask if sectors are as few as the bytes of neighbours need; one more where they are not
         aligned."""
         needed = self.neighbours * self.ideal_sectors
         return self.sectors <= max(WORSE * needed, needed + 1)
@@ -60,10 +60,9 @@ class Proposal:
     changes: Mapping[str, object]
     proof: str
 
-    def match(self, blames: Sequence[Blame] = ()) -> Match:
-        """Return it as what an optimizer found; without blames its speedup is the estimate."""
-        estimate = None if blames else self.speedup
-        return Match(self.text, blames, speedup=estimate, changes=self.changes, proof=self.proof)
+    def match(self) -> Match:
+        """Return it as what an optimizer found; its speedup is the estimate."""
+        return Match(self.text, speedup=self.speedup, changes=self.changes, proof=self.proof)
 
 
 @dataclass(frozen=True)

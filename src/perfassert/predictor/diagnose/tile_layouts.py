@@ -56,7 +56,7 @@ def better_layouts(
 
 
 def _members(kernel: BoundKernel, model: Model) -> Iterator[_Member]:
-    """What the warps of a block in the middle access in shared memory, by instruction."""
+    """Accesses to shared memory by the warps of a block in the middle, by instruction."""
     launch: Launch = model.bound_launch.effective_launch
     for group in space_groups(kernel, launch, "shared"):
         lanes = lane_addresses(group, [middle_block(launch)], launch, model.device.warp_size)

@@ -172,7 +172,7 @@ def _prove(advice: Advice, result: TrialResult, prediction: Any, least: float) -
 
 
 class _Trials:
-    """What there is to try for a kernel, the best advice first."""
+    """Changes that a compiler can make to a kernel, those for the best advice first."""
 
     def __init__(
         self, prediction: Any, case: Case, advised: Sequence[tuple[Advice, Match]]
@@ -228,8 +228,8 @@ class _Trials:
         return Trial(optimizer, options[0], {"options": options}, suggestion)
 
     def _cliffs(self, most: int) -> list[int]:
-        """The most registers of a thread with which so many blocks reside, fewer blocks last in
-        code and first here."""
+        """The most registers of a thread with which so many blocks reside, the fewest blocks
+        first."""
         shared = self._case.shared_bytes
         limits: list[int] = []
         resident = self._case.occupancy.resident_blocks
@@ -294,7 +294,7 @@ class _Trials:
                 yield from self._edit("Loop Unrolling", name, text, whole=whole)
 
     def _restrict(self) -> Iterator[Trial]:
-        """Where a load comes after a store that it may have to wait for, and something waits."""
+        """Promise that pointers never meet, if a load may have to wait for a store."""
         if not {"Code Reordering", "Loop Unrolling"} & self._matches.keys():
             return
         code = self._case.code

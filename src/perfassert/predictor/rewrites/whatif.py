@@ -23,7 +23,7 @@ from perfassert.predictor.answer import Answer
 from perfassert.quantity import to_real
 
 Predict = Callable[[Kernel, Launch, Device], Answer]
-"""What predicts again; handed in, as predictions hand over to their diagnosis."""
+"""A function that predicts a launch; handed in, as predictions hand over to their diagnosis."""
 
 _LAUNCH = ("grid", "block", "args")
 _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
