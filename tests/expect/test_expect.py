@@ -153,7 +153,7 @@ def test_the_failure_is_one_table(prediction):
     more = f"{100 * (float(prediction.time) / 1e-3 - 1):+.1f} %"
     assert headline.startswith(f"time is {prediction.time}, expected < 1 ms ({more}); dram_load is")
     text = "\n".join(rest)
-    for heading in ("metric", "expected", "predicted", "difference", "headroom", "verdict"):
+    for heading in ("metric", "expected", "predicted", "difference", "margin", "verdict"):
         assert heading in rest[1]
     assert text.count("FAIL") == 2
     assert "model ±" in text

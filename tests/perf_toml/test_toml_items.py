@@ -117,7 +117,7 @@ def test_verdicts_places_and_properties(project, workers, time):
     result.stdout.fnmatch_lines(
         [
             f"*time is {time}, expected < 1 us (+*); dram_load is 8 B/update, expected*",
-            "metric *expected *predicted *difference *headroom *verdict*",
+            "metric *expected *predicted *difference *margin *verdict*",
             "limiter *dram *ok*",
             f"{at(FILE, 'time')}: test[[]1].expect.time",
             f"{at(FILE, 'dram_load')}: test[[]1].expect.dram_load",

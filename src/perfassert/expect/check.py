@@ -175,7 +175,7 @@ def failure_text(prediction: Answer, outcomes: tuple[Outcome, ...]) -> str:
     block = "×".join(map(str, prediction.block))
     subject = f"{prediction.kernel} on {prediction.device}, block {block}"
     rows = [_row(o) for o in outcomes]
-    header = ("metric", "expected", "predicted", "difference", "headroom", "verdict")
+    header = ("metric", "expected", "predicted", "difference", "margin", "verdict")
     sections = [f"{headline} ({subject})", str(table(header, rows))]
     evidence: dict[str, None] = {}
     for outcome in failed:
@@ -208,12 +208,12 @@ def _row(o: Outcome) -> tuple[str, ...]:
         o.condition.text,
         o.predicted,
         difference,
-        _describe_slack(o),
+        _describe_margin(o),
         o.verdict,
     )
 
 
-def _describe_slack(o: Outcome) -> str:
+def _describe_margin(o: Outcome) -> str:
     """Room to the bound, beside the model's error."""
     if o.slack is None:
         return ""

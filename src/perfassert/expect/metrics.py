@@ -62,6 +62,15 @@ def _shared_wavefronts(p: Answer) -> object:
     return None if p.resources.shared_bytes and not volume.fields else volume.total
 
 
+def _shape(name: str) -> Callable[[Answer], object]:
+    return lambda p: p.diagnostics.get(name)
+
+
+def _bank_conflicts(p: Answer) -> object:
+    """Without shared memory there are none."""
+    return p.diagnostics.get("bank_conflicts", None if p.resources.shared_bytes else 1.0)
+
+
 def _roofline(p: Answer, value: object) -> object:
     return value if float(p.roofline_time) > 0 else None
 
@@ -86,6 +95,7 @@ def _first_speedup(p: Answer) -> object:
 _NO_ADVICE = "no advice was computed for it"
 _NO_GRAPH = "it needs an instruction graph or compiled code"
 _NO_ACCESS = "it needs accesses: address expressions, or nodes that name theirs"
+_NO_GLOBAL = "no thread of it {} global memory, as far as is known"
 _NO_WORK = "it moves no bytes and computes nothing that has a peak rate"
 _ALL = (
     Metric("time", lambda p: p.time, "s"),
@@ -108,6 +118,13 @@ _ALL = (
     Metric("l1_wavefronts", _total("l1_wavefronts"), extensive=True, needs=_NO_ACCESS),
     Metric("l1_cycles", _total("l1_cycles"), extensive=True, needs=_NO_ACCESS),
     Metric("shared_wavefronts", _shared_wavefronts, extensive=True, needs="it needs compiled code"),
+    Metric("load_width", _shape("load_width"), "B", needs=_NO_GLOBAL.format("loads")),
+    Metric("store_width", _shape("store_width"), "B", needs=_NO_GLOBAL.format("stores")),
+    Metric(
+        "bank_conflicts",
+        _bank_conflicts,
+        needs="no access of its compiled code to shared memory is known",
+    ),
     Metric("occupancy", lambda p: Quantity(p.occupancy.fraction), kind=Kind.FRACTION),
     Metric("registers", lambda p: Quantity(p.resources.registers)),
     Metric(

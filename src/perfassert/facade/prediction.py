@@ -119,9 +119,9 @@ class Prediction(Answer):
                 ``"!latency"``, of advice also ``"in top 3: Loop Unrolling"``). Metrics: ``time
                 cycles roofline_time limiter roofline_limiter dram_load dram_store dram_volume
                 l2_load l2_store l2_volume l1_wavefronts l1_cycles shared_wavefronts occupancy
-                registers spill_bytes instructions speed_of_light headroom confidence advice
-                advice_speedup``, and those of
-                plug-ins. Units after a slash: ``/thread /update /warp /block``.
+                registers spill_bytes load_width store_width bank_conflicts instructions
+                speed_of_light headroom confidence advice advice_speedup``, and those of plug-ins.
+                Units after a slash: ``/thread /update /warp /block``.
 
         Returns:
             The prediction itself.

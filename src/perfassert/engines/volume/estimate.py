@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perfassert.engines.volume.access_shapes import access_shapes
 from perfassert.engines.volume.binding import space_groups
 from perfassert.engines.volume.compulsory import compulsory_bytes
 from perfassert.engines.volume.contention import NO_CONTENTION, Contention, find_contention
@@ -21,6 +22,7 @@ from perfassert.engines.volume.fetch_and_spill import (
     fetched_bytes,
     spill_volumes,
 )
+from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.launch_groups import LaunchGroups, group_launch
 from perfassert.engines.volume.on_chip import (
     AccessCost,
@@ -88,8 +90,9 @@ def estimate_volumes(
     accesses: dict[int, AccessCost] = {}
     on_chip = {n: field_blocks(g, launch, device, accesses) for n, g in groups.fields.items()}
     on_chip |= {n: executed_blocks(g, device, accesses) for n, g in groups.executed.items()}
-    shared = _on_chip(groups, accesses, "shared", shared_passes)
-    _on_chip(groups, accesses, "constant", constant_passes)
+    in_shared = _space_groups(groups, "shared")
+    shared = _on_chip(groups, in_shared, accesses, shared_passes)
+    _on_chip(groups, _space_groups(groups, "constant"), accesses, constant_passes)
     l1 = l1_behaviour(groups, on_chip)
     evaluated = with_executed(waves(groups), groups)
     dram = dram_volumes(groups, on_chip, evaluated, l1.miss)
@@ -101,12 +104,14 @@ def estimate_volumes(
     volumes = Volumes(
         l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
         l1_cycles=make(_per_field(on_chip, lambda f: _split(f, "cycles")), ""),
-        shared_wavefronts=make(shared, ""),
+        shared_wavefronts=make({"shared": shared} if shared else {}, ""),
         l2_load=make(loaded | beside["l2_load"], "B", ("compulsory", "capacity")),
         l2_store=make(_l2_stores(on_chip, device) | beside["l2_store"], "B"),
         dram_load=make({**dram.load, **beside["dram_load"]}, "B", LOAD_PARTS),
         dram_store=make({**dram.store, **beside["dram_store"]}, "B"),
     )
+    all_groups: list[AnyGroup] = [g for own in groups.fields.values() for g in own]
+    all_groups += [g for own in groups.executed.values() for g in own]
     requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}
     past_l1 = {name: f.past_l1 for name, f in on_chip.items()}
     diagnostics = {
@@ -117,9 +122,8 @@ def estimate_volumes(
         "l2_duplicated_bytes": duplicated_bytes(groups, on_chip, evaluated),
         **dram.diagnostics,
         **{f"compulsory_{d.value}_bytes": b for d, b in compulsory.items()},
+        **access_shapes(all_groups, in_shared, accesses, device),
     }
-    all_groups: list[AnyGroup] = [g for own in groups.fields.values() for g in own]
-    all_groups += [g for own in groups.executed.values() for g in own]
     assumptions = tuple(Assumption(text) for f in on_chip.values() for text in f.notes)
     contention = find_contention(groups)
     if contention.operations:
@@ -177,20 +181,32 @@ def _beside(groups: LaunchGroups, spills: Spills) -> dict[str, dict[str, dict[st
     return beside
 
 
+def _space_groups(groups: LaunchGroups, space: str) -> list[AnyGroup]:
+    """Accesses of shared or constant memory."""
+    return [
+        *space_groups(groups.kernel, groups.started, space),
+        *executed_groups(groups.kernel, space),
+    ]
+
+
 def _on_chip(
-    launch_groups: LaunchGroups, accesses: dict[int, AccessCost], space: str, passes: Passes
-) -> dict[str, dict[str, float]]:
+    launch_groups: LaunchGroups,
+    space_groups: Sequence[AnyGroup],
+    accesses: dict[int, AccessCost],
+    passes: Passes,
+) -> dict[str, float]:
     """Wavefronts of shared memory, or passes of the constant cache, loads and stores apart."""
-    kernel, launch, device = launch_groups.kernel, launch_groups.started, launch_groups.device
-    groups, executed = space_groups(kernel, launch, space), executed_groups(kernel, space)
-    costs = [(g.direction, g.members, on_chip_cost(g, passes, launch, device)) for g in groups]
-    costs += [(g.direction, g.members, executed_on_chip_cost(g, passes, device)) for g in executed]
+    launch, device = launch_groups.started, launch_groups.device
     parts: dict[str, float] = {}
-    for direction, members, cost in costs:
-        note(accesses, members, cost)
-        name = "loads" if direction is Direction.LOAD else "stores"
+    for group in space_groups:
+        if isinstance(group, AccessGroup):
+            cost = on_chip_cost(group, passes, launch, device)
+        else:
+            cost = executed_on_chip_cost(group, passes, device)
+        note(accesses, group.members, cost)
+        name = "loads" if group.direction is Direction.LOAD else "stores"
         parts[name] = parts.get(name, 0.0) + cost.wavefronts
-    return {space: parts} if parts else {}
+    return parts
 
 
 LOAD_PARTS = ("compulsory", "overlap_y", "overlap_z", "capacity", "store_fill")

@@ -50,7 +50,10 @@ class FieldBlocks:
 @dataclass(frozen=True, slots=True)
 class AccessCost:
     """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
-    sectors asked for, packets to the L2 if all miss, lanes that take part, pages beyond one."""
+    sectors asked for, packets to the L2 if all miss, lanes that take part, pages beyond one.
+
+    ``executions``: warp instructions of the launch.
+    """
 
     cycles: float
     wavefronts: float
@@ -58,12 +61,14 @@ class AccessCost:
     packets: float
     lanes: float
     pages: float
+    executions: float = 0.0
 
 
 def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost) -> None:
     """Enter the cost of a group, all of its warp instructions together, for each of its members."""
+    members = tuple(members)
+    count = cost.instructions or 1.0
     for member in members:
-        count = cost.instructions or 1.0
         accesses[member] = AccessCost(
             cost.cycles / count,
             cost.wavefronts / count,
@@ -71,6 +76,7 @@ def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost
             cost.packets / count,
             cost.lanes / count,
             cost.pages / count,
+            cost.instructions / len(members),
         )
 
 

@@ -27,6 +27,7 @@ WITH_ERROR_BAND = (
     "time", "cycles", "roofline_time", "dram_load", "dram_store", "dram_volume", "l2_load",
     "l2_store", "l2_volume", "l1_wavefronts", "l1_cycles", "shared_wavefronts", "occupancy",
     "registers", "spill_bytes", "instructions", "advice_speedup", "speed_of_light", "headroom",
+    "load_width", "store_width", "bank_conflicts",
 )  # fmt: skip
 """What has a number that can be wrong."""
 LIKE = {
@@ -109,7 +110,7 @@ def read_traits(diagnostics: Mapping[str, float], registers: int) -> dict[str, f
 
 def exact_metrics(model: Model) -> frozenset[str]:
     """Facts of the binary or the launch: instructions are one where the user counted them."""
-    facts = {"occupancy", "registers"}
+    facts = {"occupancy", "registers", "load_width", "store_width", "bank_conflicts"}
     return frozenset(facts | _FURTHER_FACTS[model.bound_launch.kernel.kind])
 
 

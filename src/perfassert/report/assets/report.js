@@ -110,7 +110,7 @@ function expectations(found) {
   const rows = found.map((e) => [el("span", { class: e.verdict.split(",")[0] }, e.verdict), e.metric, e.expected, e.predicted,
     e.difference === undefined ? "" : percent(e.difference),
     e.slack === undefined ? "" : `${percent(e.slack)} (${e.known_error})`]);
-  return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "headroom"], rows, [3, 4, 5]));
+  return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "margin"], rows, [3, 4, 5]));
 }
 
 // --- rankings -----------------------------------------------------------------------------------

@@ -1,0 +1,62 @@
+"""How wide a thread's accesses to global memory are, and what bank conflicts cost a launch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from perfassert.engines.volume.groups import AccessGroup
+from perfassert.engines.volume.on_chip import AccessCost
+from perfassert.engines.volume.reuse import AnyGroup
+from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
+
+_CARRIED = 0.1
+"""Share of a direction's bytes from which on an access counts: what is left, such as the last
+elements of a row, may be narrow."""
+
+
+def access_shapes(
+    global_groups: Iterable[AnyGroup],
+    shared_groups: Iterable[AnyGroup],
+    costs: Mapping[int, AccessCost],
+    device: Device,
+) -> dict[str, float]:
+    """Compute ``load_width``, ``store_width`` and ``bank_conflicts`` of a launch.
+
+    The widths are those of the narrowest access that carries a tenth of its direction's bytes;
+    bulk copies have no threads. ``bank_conflicts``: wavefronts of shared memory over the fewest
+    that could carry the same bytes. What a kernel does not access is left out.
+    """
+    moved: dict[Direction, dict[int, float]] = {d: defaultdict(float) for d in Direction}
+    for group in global_groups:
+        if isinstance(group, AccessGroup) and group.bulk:
+            continue
+        for cost in _costs_of(group, costs):
+            carried = group.item_bytes * cost.lanes * cost.executions
+            moved[group.direction][group.item_bytes] += carried
+    row = device.shared_banks * device.shared_bank_bytes
+    wavefronts = least = 0.0
+    for group in shared_groups:
+        for cost in _costs_of(group, costs):
+            wavefronts += cost.wavefronts * cost.executions
+            fewest = max(1.0, group.item_bytes * cost.lanes / row)
+            least += min(cost.wavefronts, fewest) * cost.executions
+    widths = {
+        f"{d.value}_width": float(narrowest(by)) for d, by in moved.items() if any(by.values())
+    }
+    return {**widths, **({"bank_conflicts": wavefronts / least} if least else {})}
+
+
+def _costs_of(group: AnyGroup, costs: Mapping[int, AccessCost]) -> Iterator[AccessCost]:
+    return (costs[number] for number in group.members if number in costs)
+
+
+def narrowest(bytes_by_width: Mapping[int, float]) -> int:
+    """Find the least width whose accesses carry a tenth of all bytes.
+
+    >>> narrowest({16: 4096.0, 4: 12.0}), narrowest({16: 4096.0, 4: 1024.0})
+    (16, 4)
+    """
+    whole = sum(bytes_by_width.values())
+    return min(width for width, moved in bytes_by_width.items() if moved >= _CARRIED * whole)
