@@ -346,11 +346,11 @@ def test_device_files_lie_inside(project):
 
 OPENED_ELSEWHERE = {
     "baseline/files.py": "beside the test module that pytest collected",
-    "cli/attempts.py": "named on the command line",
     "cli/docs.py": "named on the command line",
     "cli/record.py": "named on the command line",
     "comparison/github.py": "named by GitHub",
     "comparison/read.py": "named on the command line",
+    "comparison/sides.py": "a member of a wheel, taken out into a folder of its own",
     "comparison/revisions.py": "what git has written",
     "frontends/cuda/inventory.py": "what a tool has written",
     "frontends/machine/opcodes.py": "our own",

@@ -207,9 +207,9 @@ def test_errors(tmp_path, library):
 
 
 def raise_from(path):
-    from perfassert.frontends.cuda.compile_commands import kernels_of_build
+    from perfassert.frontends.cuda.compile_commands import compile_commands
 
-    kernels_of_build(path, None)
+    compile_commands(path)
 
 
 def test_on_the_command_line(library, capsys):

@@ -22,6 +22,7 @@ COMMANDS = {
         "mcp",
         "compare",
         "diff",
+        "survey",
         "docs",
         "doctor",
         "explain",

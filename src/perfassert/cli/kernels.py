@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,8 +32,8 @@ def add(commands: Any) -> None:
         "libkernels.so", "kernels.cu --arch sm_90a --filter 'gemm*'",
     )  # fmt: skip
     parser.add_argument(
-        "file", nargs="+", help="a cubin, object file, library, program, .cu, .ptx, or "
-        "compile_commands.json",
+        "file", nargs="+", help="a cubin, object file, library, program, wheel, .cu, .ptx, folder, "
+        "or compile_commands.json",
     )  # fmt: skip
     parser.add_argument("--arch", help="one architecture, as sm_90a; sources are compiled for it")
     parser.add_argument("--filter", default="*", metavar="GLOB", help="of names or mangled names")
@@ -57,7 +57,7 @@ def _kernels(options: argparse.Namespace) -> int:
     pairs: list[tuple[str, KernelInfo]] = []
     for file in options.file:
         with progress(f"kernels of {file}") as bar:
-            pairs += [(file, info) for info in _of(Path(file), arch, given, bar)]
+            pairs += _of(Path(file), arch, given, bar)
     files = [file for file, i in pairs if _matches(i, options.filter)]
     kept = [i for _, i in pairs if _matches(i, options.filter)]
     shares = [_occupancy(i, options.block, device) for i in kept]
@@ -68,20 +68,21 @@ def _kernels(options: argparse.Namespace) -> int:
         ]
         print(json.dumps(rows))
     else:
-        where = files if len(options.file) > 1 else []
+        where = files if len({*files}) > 1 else []
         say(_text(kept, shares, options.block is not None, where))
     return 0
 
 
-def _of(path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar) -> Sequence[KernelInfo]:
-    from perfassert.frontends.cuda.compile_commands import kernels_of_build
-    from perfassert.frontends.cuda.inventory import kernels
+def _of(
+    path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar
+) -> Iterator[tuple[str, KernelInfo]]:
+    """File and kernel; a single file that cannot be read is an error."""
+    from perfassert.comparison.sides import Reading, side
 
-    if path.suffix != ".json":
-        return kernels(path, arch, **given)
-    if given.keys() - {"toolchain"}:
-        raise KernelSourceError(f"{path}: a compilation database has options of its own")
-    return kernels_of_build(path, arch, bar, given.get("toolchain"))
+    read = side(path, Reading(arch=arch, compilation=given), progress=bar)
+    if read.broken and (path.is_file() or not read.kernels):
+        raise KernelSourceError(next(iter(read.broken.values())))
+    return ((placed.file or str(path), placed.info) for placed in read.kernels)
 
 
 def _matches(info: KernelInfo, pattern: str) -> bool:

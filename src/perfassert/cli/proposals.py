@@ -59,15 +59,13 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
 
 def first_devices(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
     """The first shipped device of each architecture of compiled kernels."""
-    from perfassert.hardware.load import device, devices
+    from perfassert.hardware.load import device_of
 
-    by_arch: dict[str, str] = {}
-    for name in devices():
-        by_arch.setdefault(device(name).arch, name)
     archs = dict.fromkeys(i.arch.rstrip("af") for i in infos)
-    if not any(arch in by_arch for arch in archs):
+    known = [device for device in map(device_of, archs) if device is not None]
+    if not known:
         raise LaunchError(f"{source} is for {', '.join(archs)}; give --device")
-    yield from (by_arch[arch] for arch in archs if arch in by_arch)
+    yield from (device.name for device in known)
 
 
 def is_structure(parameter: Any) -> bool:

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
+from shutil import copyfileobj
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from perfassert.comparison.kernel_changes import CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
-from perfassert.frontends.cuda.inventory import KernelInfo, kernels
+from perfassert.frontends.cuda.inventory import KernelInfo, kernels, newest_kernels
 from perfassert.frontends.toolchain.containers import holds_code
+from perfassert.system.confined import open_file
 from perfassert.system.process_pool import Progress, map_in_threads
+from perfassert.system.temporary import temporary_folder
 
 _BUILT = (".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".lib", ".dll")
 _SOURCES = (".cu", ".ptx")
+WHEEL = ".whl"
+_LARGEST = 8 << 30  # bytes of a member of a wheel
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How files are chosen and compiled: ``patterns`` below a folder, ``arch``, and what is said to
-    the compiler of CUDA sources. ``sources_first``: a compiled file beside them hides them not."""
+    the compiler of CUDA sources. ``sources_first``: a compiled file beside them hides them not.
+    ``newest``: of compiled files only the newest architecture, where ``arch`` names none, while
+    CUDA is compiled for ``source_arch``.
+    """
 
     patterns: tuple[str, ...] = ()
     arch: str | None = None
     compilation: Mapping[str, Any] = field(default_factory=dict)
     sources_first: bool = False
+    newest: bool = False
+    source_arch: str | None = None
 
     @property
     def toolchain(self) -> str | None:
@@ -95,14 +107,55 @@ def _units(path: Path, reading: Reading) -> list[_Unit]:
     if path.suffix == ".json" and path.is_file():
         return [_build_unit(command, path, reading) for command in compile_commands(path)]
     files = _files(path, reading) if path.is_dir() else [path]
-    return [
-        _Unit(
-            file,
-            file.relative_to(path).as_posix() if path.is_dir() else "",
-            partial(kernels, file, reading.arch, **_compilation(file, reading)),
-        )
-        for file in files
-    ]
+    units = []
+    for file in files:
+        shown = file.relative_to(path).as_posix() if path.is_dir() else ""
+        if file.suffix == WHEEL:
+            units += list(_wheel_units(file, shown, reading))
+        else:
+            read = partial(_list_kernels, file, reading, **_compilation(file, reading))
+            units.append(_Unit(file, shown, read))
+    return units
+
+
+def _list_kernels(file: Path, reading: Reading, **compilation: Any) -> Sequence[KernelInfo]:
+    listed = newest_kernels if reading.newest else kernels
+    arch = reading.arch or (reading.source_arch if file.suffix == ".cu" else None)
+    return listed(file, arch, **compilation)
+
+
+def _wheel_units(wheel: Path, shown: str, reading: Reading) -> Iterator[_Unit]:
+    """What is compiled in a wheel, each member taken out when its turn comes."""
+    with _open_wheel(wheel) as archive:
+        names = [m.filename for m in archive.infolist() if PurePath(m.filename).suffix in _BUILT]
+    if not names:
+        raise KernelSourceError(f"{wheel}: there is no compiled code in it")
+    for name in sorted(names):
+        place = f"{shown}/{name}" if shown else name
+        yield _Unit(wheel, place, partial(_kernels_of_member, wheel, name, reading))
+
+
+def _kernels_of_member(wheel: Path, name: str, reading: Reading) -> Sequence[KernelInfo]:
+    with _open_wheel(wheel) as archive, temporary_folder() as folder:
+        size = archive.getinfo(name).file_size
+        if size > _LARGEST:
+            raise KernelSourceError(f"{name} has {size} B, of which at most {_LARGEST} are read")
+        copy = folder / PurePath(name).name
+        with archive.open(name) as packed, copy.open("wb") as file:
+            copyfileobj(packed, file)
+        try:
+            return _list_kernels(copy, reading)
+        except KernelSourceError as error:
+            raise KernelSourceError(str(error).replace(str(copy), name)) from None
+
+
+@contextmanager
+def _open_wheel(wheel: Path) -> Iterator[ZipFile]:
+    try:
+        with open_file(wheel) as file, ZipFile(file) as archive:
+            yield archive
+    except (BadZipFile, NotImplementedError, OSError) as error:
+        raise KernelSourceError(f"{wheel}: no readable wheel: {error}") from None
 
 
 def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
@@ -134,8 +187,9 @@ def _files(folder: Path, reading: Reading) -> list[Path]:
             raise KernelSourceError(f"{folder}: no file is like {', '.join(patterns)}")
         return sorted(chosen)
     every = sorted(f for f in folder.rglob("*") if f.is_file() and not _is_hidden(f, folder))
-    for kinds in (_SOURCES, _BUILT) if reading.sources_first else (_BUILT, _SOURCES):
-        if kinds is _BUILT and reading.toolchain:
+    built = (*_BUILT, WHEEL)
+    for kinds in (_SOURCES, built) if reading.sources_first else (built, _SOURCES):
+        if kinds is built and reading.toolchain:
             continue
         if matching := [f for f in every if f.suffix in kinds]:
             return matching

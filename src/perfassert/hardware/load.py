@@ -84,6 +84,11 @@ def devices() -> tuple[str, ...]:
     return tuple(sorted({*shipped, *(path.stem for path in _plugin_files().values())}))
 
 
+def device_of(arch: str) -> Device | None:
+    """Load the first device of an architecture, ``"sm_90a"`` or ``"sm_90"``; None without one."""
+    return next((d for d in map(device, devices()) if d.arch == arch.rstrip("af")), None)
+
+
 def _near(text: str) -> str:
     """Names of devices whose name or alias is like ``text``."""
     from difflib import get_close_matches

@@ -27,6 +27,12 @@ RULES: Mapping[str, tuple[str, str]] = {
     "register-spill": ("warning", "Registers are spilled to local memory"),
     "uncoalesced-access": ("warning", "A warp touches more sectors of memory than its bytes fill"),
     "bank-conflict": ("warning", "An access to shared memory has bank conflicts"),
+    "local-array": ("warning", "An array with a variable index is kept in local memory"),
+    "narrow": ("note", "Accesses to neighbouring elements could be wider"),
+    "double-arithmetic": ("warning", "Floats are computed as doubles"),
+    "divergence": ("note", "Each thread of a warp has its own number of iterations"),
+    "occupancy-cliff": ("note", "A few registers fewer and more warps would fit"),
+    "calls": ("note", "A function is called, and not inlined"),
 }
 """Rule → its usual level, and what it is about."""
 

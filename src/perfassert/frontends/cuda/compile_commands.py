@@ -14,7 +14,6 @@ from typing import Any
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.inventory import KernelInfo, kernels
 from perfassert.system.confined import read_text
-from perfassert.system.process_pool import Progress, map_in_threads
 
 _SEPARATE = frozenset(("-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount", "-include"))
 _KEPT = ("-I", "-D", "-U", "-std", "--std", "-arch", "--gpu-arch", "-gencode", "--generate-code",
@@ -45,19 +44,6 @@ class CompileCommand:
             return kernels(self.product, arch)
         target = arch or _stated_architecture(self.options, self.source)
         return kernels(self.source, target, options=self.options, toolchain=toolchain)
-
-
-def kernels_of_build(
-    path: Path, arch: str | None, progress: Progress | None = None, toolchain: str | None = None
-) -> tuple[KernelInfo, ...]:
-    """Of every :class:`CompileCommand`. ``progress`` gets how many are read, of how many."""
-    cuda = compile_commands(path)
-    kernel_infos: list[KernelInfo] = []
-    for number, infos in enumerate(map_in_threads(lambda c: c.kernels(arch, toolchain), cuda), 1):
-        kernel_infos += infos
-        if progress:
-            progress(number, len(cuda))
-    return tuple(kernel_infos)
 
 
 def compile_commands(path: Path) -> list[CompileCommand]:

@@ -7,13 +7,14 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
 from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.code_findings import CodeFinding, find_in_code
 from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
@@ -37,6 +38,8 @@ _LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
 _PIECE = 1 << 19  # bytes of code: nvdisasm takes 0.3 s for as many, and 0.2 s to start
 _MOST_KNOWN = 1 << 16
+NEWEST = "newest"
+"""In place of an architecture: the newest of a compiled file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class KernelInfo:
         accesses: memory instructions by class and width of a thread: ``"global_load 16 B"``.
         digest: of the machine code, called functions included: the same under another name or path.
         control_flow: digest of opcodes and jumps alone: the same with other registers.
+        max_threads: the largest block that its launch bounds allow; 0 without launch bounds.
+        register_limit: the most registers that an option of the compiler allows; 0 without one.
+        findings: what its code shows by itself, the costliest first, as ``perfassert survey`` lists
+            them.
 
     Example:
         >>> import perfassert as pa
@@ -79,6 +86,9 @@ class KernelInfo:
     accesses: Mapping[str, int]
     digest: str
     control_flow: str
+    max_threads: int = 0
+    register_limit: int = 0
+    findings: tuple[CodeFinding, ...] = ()
 
 
 def kernels(
@@ -161,6 +171,22 @@ def _source(
     return Source(path, "cubin")
 
 
+def newest_kernels(
+    path: Path, arch: str | None = None, **compilation: Any
+) -> tuple[KernelInfo, ...]:
+    """List the kernels of a file for one architecture, as :func:`kernels` does.
+
+    Args:
+        path: of the file.
+        arch: what sources are compiled for, and what is chosen of a compiled file. Default: of a
+            compiled file the newest that it has machine code for.
+        compilation: of sources.
+    """
+    if arch is None and _source(path, {}, (), (), None).kind == "cubin":
+        return _of_container(path, NEWEST)
+    return kernels(path, arch, **compilation)
+
+
 def _stated_target(path: Path) -> str:
     """The target of a PTX file."""
     text = prepare(Source(path, "ptx"), "sm_80").content.decode(errors="replace")
@@ -177,9 +203,9 @@ def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
 
 def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     """Remembered as a whole, so that what is known already is not taken apart again."""
-    job = prepare(Source(path, "cubin"), arch or "sm_80")
+    job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
-    entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
+    entry = cache.key(["survey", digest, arch or "", *tools.identity()])
     infos = cache.remember(entry, lambda: _container_kernels(job, arch), _read_infos, _to_json)
     return _with_demangled_names(infos)
 
@@ -189,6 +215,9 @@ def _container_kernels(job: modules.CompileJob, arch: str | None) -> tuple[Kerne
     result: list[KernelInfo] = []
     with containers.open_members(path, job.content) as members:
         code = [m for m in members if not m.ptx]
+        if arch == NEWEST:
+            archs = [m.arch for m in code or members]
+            arch = str(max(archs, key=lambda one: (one.number, one.suffix)))
         if arch is not None:
             best = best_code((m.arch for m in code), architecture(arch))
             exact = architecture(arch)
@@ -228,7 +257,7 @@ def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
     """What is said of the kernels of one module is remembered."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
-    entry = cache.key(["kernels", digest, arch, nvdisasm.identity()])
+    entry = cache.key(["findings", digest, arch, nvdisasm.identity()])
     infos = cache.remember(
         entry,
         lambda: _describe(nvdisasm, Cubin(content, where), content, arch),
@@ -244,11 +273,14 @@ def _with_demangled_names(infos: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]
 
 
 def _to_json(infos: Sequence[KernelInfo]) -> list[dict[str, Any]]:
-    return [{field.name: getattr(info, field.name) for field in fields(info)} for info in infos]
+    return [asdict(info) for info in infos]
 
 
 def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
-    infos = tuple(KernelInfo(**info) for info in data)
+    infos = tuple(
+        KernelInfo(**{**info, "findings": tuple(CodeFinding(**f) for f in info["findings"])})
+        for info in data
+    )
     _note_code(infos)
     return infos
 
@@ -304,6 +336,8 @@ def _describe(
             stack_bytes=cubin.local_bytes(name),
             shared_bytes=cubin.shared_bytes(name),
             barriers=cubin.barriers(name),
+            max_threads=cubin.max_threads(name),
+            register_limit=cubin.register_limit(name),
         )
         for name in cubin.kernels()
     )
@@ -317,12 +351,13 @@ def _describe_code(cubin: Cubin, name: str, texts: Mapping[str, str], arch: str)
     instructions = [*_INSTRUCTION.finditer(text)]
     code = [(m[1], m[2]) for m in instructions]
     mix = Counter(operation_class(opcode, arch) or "unknown" for opcode, _ in code)
+    spill_bytes = _spill_bytes(code)
     return KernelInfo(
         name="",
         mangled=name,
         arch=arch,
         registers=0,
-        spill_bytes=_spill_bytes(code),
+        spill_bytes=spill_bytes,
         stack_bytes=0,
         shared_bytes=0,
         barriers=0,
@@ -331,6 +366,7 @@ def _describe_code(cubin: Cubin, name: str, texts: Mapping[str, str], arch: str)
         accesses=_access_widths(code, arch),
         digest=_digest(cubin, called_functions(texts, name)),
         control_flow=_control_flow(text, instructions),
+        findings=find_in_code(text, spill_bytes),
     )
 
 

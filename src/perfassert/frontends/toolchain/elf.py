@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from perfassert.errors import KernelSourceError
 
@@ -25,6 +26,8 @@ _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
 _RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
 _NUM_BARRIERS = 0x4C
+_MAX_THREADS, _REQUIRED_THREADS, _MAX_REGISTERS = 0x05, 0x10, 0x1B
+_NO_LIMIT = 0xFF  # of registers, where no option limits them
 _BARRIER_FLAGS = 20  # the first bit of the count, of seven, in the flags of a .text section
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
 _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
@@ -210,6 +213,21 @@ class Cubin:
         text = self.section(f".text.{kernel}")
         return text.flags >> _BARRIER_FLAGS & 0x7F if text else 0
 
+    def max_threads(self, kernel: str) -> int:
+        """Of a block, as launch bounds allow it; 0 without launch bounds."""
+        return self._first(kernel, (_REQUIRED_THREADS, _MAX_THREADS), lambda v: prod(_extent(v)))
+
+    def register_limit(self, kernel: str) -> int:
+        """Registers that an option of the compiler allows a thread; 0 without one."""
+        limit = self._first(kernel, (_MAX_REGISTERS,), lambda v: int.from_bytes(v[:2], "little"))
+        return 0 if limit == _NO_LIMIT else limit
+
+    def _first(self, kernel: str, wanted: tuple[int, ...], read: Callable[[bytes], int]) -> int:
+        for attribute, value in self._attributes(f".nv.info.{kernel}"):
+            if attribute in wanted and value:
+                return read(value)
+        return 0
+
     def code(self, function: str) -> bytes:
         """Machine code of a kernel or function."""
         text = self.section(f".text.{function}")
@@ -260,6 +278,10 @@ class Cubin:
                 at += size
             else:
                 yield attribute, data[at - 2 : at]
+
+
+def _extent(value: bytes) -> tuple[int, ...]:
+    return struct.unpack_from("<3I", value.ljust(12, b"\0"))
 
 
 def of_a_host(content: bytes) -> bool:

@@ -1,0 +1,330 @@
+"""What a kernel's machine code shows by itself, without a launch: findings for ``survey``."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import gcd
+
+from perfassert.frontends.machine.lane_values import FAR, LANES, SAME, Address, Lanes, LaneValues
+from perfassert.frontends.toolchain.names import demangle, without_parameters
+
+SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF, CALLS = (
+    "spills", "local-array", "uncoalesced", "narrow", "bank-conflicts", "double-arithmetic",
+    "divergence", "occupancy-cliff", "calls",
+)  # fmt: skip
+KINDS = (
+    SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF, CALLS,
+)  # fmt: skip
+"""All that a survey finds."""
+
+_LINE = re.compile(
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;\n]*)"
+    r"|^(\.L_\w+):",
+    re.MULTILINE,
+)
+_TARGET = re.compile(r"`\((\.L_\w+)\)")
+_CALLED = re.compile(r"`\(([^)]+)\)")
+_STACK_POINTER = re.compile(r"\[R1(?:\+0x[0-9a-f]+)?\]")
+_BYTES = {"64": 8, "128": 16, "256": 32, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
+_GLOBAL = {"LDG": "load", "STG": "store", "LD": "load", "ST": "store"}
+_SHARED = {"LDS": "load", "STS": "store"}
+_SECTOR, _BANKS, _WORD = 32, 32, 4
+"""Bytes of a sector, banks of shared memory and bytes of a bank: of every architecture of NVIDIA's
+that is read here (CUDA C++ Programming Guide, Compute Capabilities)."""
+_COMPILERS = "__cuda"  # how names of the compiler's own functions begin
+_WIDEST = 16
+_WORST = 2.0  # so many times the sectors or wavefronts that would do
+_ITERATIONS = 8.0  # of a loop of which nothing is known
+_DEEPEST = 3
+_WHOLE_WARP = 4  # doubles among floats are told where there are as many
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFinding:
+    """``kind``: one of :data:`KINDS`; ``message``: a sentence without the kernel; ``cost``: issued
+    instructions, sectors or wavefronts too many over all instructions, loops counted eight times.
+
+    >>> CodeFinding("calls", "calls f, which is not inlined", 0.0).kind
+    'calls'
+    """
+
+    kind: str
+    message: str
+    cost: float
+
+
+@dataclass(slots=True)
+class _Place:
+    base: str
+    guard: str
+    opcode: str
+    operands: list[str]
+    weight: float = 1.0
+
+    @property
+    def width(self) -> int:
+        return next((_BYTES[m] for m in self.opcode.split(".") if m in _BYTES), 4)
+
+
+@dataclass(slots=True)
+class _Accesses:
+    """Accesses whose addresses differ by a constant."""
+
+    offsets: dict[int, int] = field(default_factory=dict)  # offset → width
+    weight: float = 0.0
+    count: int = 0
+
+
+def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
+    """Read the listing of a kernel; the costliest finding of each kind, the costliest first.
+
+    Args:
+        text: of ``nvdisasm``, the section of one kernel.
+        spill_bytes: of a thread, which are no local arrays.
+    """
+    code, loops = _read(text)
+    total = sum(place.weight for place in code) or 1.0
+    walk = _Walk(total)
+    for number, place in enumerate(code):
+        walk.visit(place, loops.get(number))
+    findings = [*walk.findings(), *_local_memory(code, spill_bytes, total), *_doubles(code, total)]
+    findings += _calls(code)
+    return tuple(sorted(findings, key=lambda f: -f.cost))
+
+
+def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
+    """Instructions with their weights, and jumps back → where to."""
+    code: list[_Place] = []
+    labels: dict[str, int] = {}
+    for match in _LINE.finditer(text):
+        if match[4]:
+            labels[match[4]] = len(code)
+        else:
+            base = match[2].partition(".")[0]
+            operands = match[3].rstrip().split(", ") if match[3] else []
+            code.append(_Place(base, match[1] or "", match[2], operands))
+    back: dict[int, int] = {}
+    depths = [0] * len(code)
+    for number, place in enumerate(code):
+        if (
+            place.base != "BRA"
+            or not place.operands
+            or not (targets := _TARGET.findall(place.operands[-1]))
+        ):
+            continue
+        start = labels.get(targets[-1], len(code))
+        if start < number:
+            back[number] = start
+    for number, start in back.items():
+        if start == number:
+            continue  # the jump to itself behind the last instruction
+        for inside in range(start, number + 1):
+            depths[inside] += 1
+    for place, depth in zip(code, depths, strict=True):
+        place.weight = _ITERATIONS ** min(depth, _DEEPEST)
+    return code, back
+
+
+class _Walk:
+    """Collects what lanes do while the listing is read."""
+
+    def __init__(self, total: float) -> None:
+        self.total = total
+        self.values = LaneValues()
+        self.groups: dict[tuple[str, Lanes, object], _Accesses] = defaultdict(_Accesses)
+        self.conflicts: list[tuple[float, float]] = []
+        self.divergent: list[float] = []
+
+    def visit(self, place: _Place, back_to: int | None) -> None:
+        """Read an instruction."""
+        if place.base in _GLOBAL or place.base in _SHARED:
+            address = self.values.address(place.operands)
+            if address is not None and address.lanes is not None and address.lanes != SAME:
+                self._note(place, address)
+        if place.base == "BRA" and back_to is not None:
+            conditions = [place.guard, *place.operands[:-1]]
+            if any(c and self.values.read(c.lstrip("!")).lanes is None for c in conditions):
+                self.divergent.append(place.weight / self.total)
+        self.values.step(place.base, place.opcode, place.operands)
+
+    def _note(self, place: _Place, address: Address) -> None:
+        assert address.lanes is not None
+        if place.base in _SHARED:
+            ratio = conflicts(address.lanes, place.width)
+            if ratio >= _WORST and not _is_far(address.lanes):
+                self.conflicts.append((ratio, place.weight))
+            return
+        key = (_GLOBAL[place.base], address.lanes, address.base)
+        group = self.groups[key]
+        group.offsets[address.offset] = max(place.width, group.offsets.get(address.offset, 0))
+        group.weight = max(group.weight, place.weight)
+        group.count += 1
+
+    def findings(self) -> Iterator[CodeFinding]:
+        """Give one finding of each kind."""
+        scattered: list[tuple[float, str]] = []
+        narrow: list[tuple[float, str]] = []
+        for (direction, lanes, _), group in self.groups.items():
+            together = group.offsets
+            whole = sectors(lanes, together)
+            least = max(1.0, LANES * sum(together.values()) / _SECTOR)
+            alone = sum(sectors(lanes, {0: w}) for w in together.values())
+            excess = (alone - least) * group.weight / self.total
+            widest = max(together.values())
+            joint = _joint_width(lanes, together)
+            if joint > widest:
+                count = len(together)
+                bytes_ = sum(together.values())
+                narrow.append((
+                    excess, f"{count} {direction}s of {widest} B each, side by side: one of "
+                    f"{joint} B would do" if bytes_ == joint else
+                    f"{count} {direction}s of {widest} B, side by side: {joint} B each would do",
+                ))  # fmt: skip
+            elif whole >= _WORST * least:
+                apart = "as far apart as a parameter says"
+                if not _is_far(lanes):
+                    apart = f"{abs(lanes[1] - lanes[0])} B apart"
+                scattered.append((
+                    excess, f"neighbouring threads {direction} {widest} B, {apart}: a warp touches"
+                    f" {whole / max(1, len(together)):.3g} sectors where "
+                    f"{least / len(together):.3g} would do",
+                ))  # fmt: skip
+            elif widest < _WORD and _is_dense(lanes, widest):
+                cost = group.count * group.weight * (1 - widest / _WORD) / self.total
+                narrow.append((
+                    cost, f"a thread {direction}s {widest} B at a time, of neighbouring elements"
+                ))  # fmt: skip
+        yield from _worst(UNCOALESCED, scattered)
+        yield from _worst(NARROW, narrow)
+        if self.conflicts:
+            ratio, _ = max(self.conflicts, key=lambda c: c[0] * c[1])
+            cost = sum((r - 1) * w for r, w in self.conflicts) / self.total
+            more = _and_more(len(self.conflicts))
+            yield CodeFinding(
+                CONFLICTS, f"{ratio:.3g} times the wavefronts of shared memory{more}", cost
+            )
+        if self.divergent:
+            count = len(self.divergent)
+            loops = "a loop" if count == 1 else f"{count} loops"
+            yield CodeFinding(
+                DIVERGENCE, f"{loops} whose trips data decides, each thread its own",
+                sum(self.divergent),
+            )  # fmt: skip
+
+
+def _worst(kind: str, candidates: Sequence[tuple[float, str]]) -> Iterator[CodeFinding]:
+    if candidates:
+        _, message = max(candidates)
+        cost = sum(c for c, _ in candidates)
+        yield CodeFinding(kind, message + _and_more(len(candidates)), cost)
+
+
+def _and_more(count: int) -> str:
+    return f" (and {count - 1} more)" if count > 1 else ""
+
+
+def sectors(lanes: Lanes, widths: Mapping[int, int]) -> float:
+    """Count the sectors that a warp touches, with an item of some width at each of the offsets.
+
+    >>> sectors(tuple(range(0, 128, 4)), {0: 4}), sectors(tuple(range(0, 1024, 32)), {0: 4})
+    (4.0, 32.0)
+    """
+    touched = {
+        sector
+        for offset, width in widths.items()
+        for lane in lanes
+        for sector in range((lane + offset) // _SECTOR, (lane + offset + width - 1) // _SECTOR + 1)
+    }
+    return float(len(touched))
+
+
+def conflicts(lanes: Lanes, width: int) -> float:
+    """Divide the wavefronts of an access to shared memory by the fewest that would do.
+
+    >>> conflicts(tuple(range(0, 128, 4)), 4), conflicts(tuple(range(0, 4096, 128)), 4)
+    (1.0, 32.0)
+    """
+    together = max(1, LANES * _WORD // (max(width, _WORD)))  # lanes that are served at a time
+    words = max(1, width // _WORD)
+    wavefronts = 0
+    parts = range(0, LANES, together)
+    for start in parts:
+        banks: dict[int, set[int]] = defaultdict(set)
+        for lane in lanes[start : start + together]:
+            for word in range(lane // _WORD, lane // _WORD + words):
+                banks[word % _BANKS].add(word)
+        wavefronts += max(map(len, banks.values()))
+    return wavefronts / len(parts)
+
+
+def _joint_width(lanes: Lanes, widths: Mapping[int, int]) -> int:
+    """The width of one access that takes the place of several: they lie side by side, and the
+    threads are a multiple of it apart."""
+    apart = 0
+    for lane in lanes:
+        apart = gcd(apart, lane)
+    ordered = sorted(widths)
+    run = longest = widths[ordered[0]]
+    for one, other in pairwise(ordered):
+        run = run + widths[other] if other == one + widths[one] else widths[other]
+        longest = max(longest, run)
+    width = _WIDEST
+    while width > longest or apart % width:
+        width //= 2
+    return width
+
+
+def _is_far(lanes: Lanes) -> bool:
+    return max(map(abs, lanes)) >= FAR
+
+
+def _is_dense(lanes: Lanes, width: int) -> bool:
+    return lanes == tuple(range(0, LANES * width, width))
+
+
+def _local_memory(code: Sequence[_Place], spill_bytes: int, total: float) -> Iterator[CodeFinding]:
+    """Spilled registers lie at constant places of the stack, arrays that are indexed do not."""
+    stack = [p for p in code if p.base in ("LDL", "STL")]
+    indexed = [p for p in stack if not any(_STACK_POINTER.search(o) for o in p.operands)]
+    fixed = sum(p.weight for p in stack if p not in indexed)
+    if spill_bytes and fixed:
+        yield CodeFinding(SPILLS, f"{spill_bytes} B of registers in local memory", fixed / total)
+    if indexed:
+        count = len(indexed)
+        yield CodeFinding(
+            LOCAL_ARRAY,
+            f"an array in local memory, as its index is not constant ({count} accesses)",
+            sum(p.weight for p in indexed) / total,
+        )
+
+
+def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
+    """Arithmetic between a conversion from float and one to it."""
+    up = any(p.opcode.startswith("F2F.F64.F32") for p in code)
+    down = any(p.opcode.startswith("F2F.F32.F64") for p in code)
+    doubles = [p for p in code if p.base in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")]
+    if up and down and len(doubles) >= 1:
+        yield CodeFinding(
+            DOUBLES,
+            f"{len(doubles)} instructions on doubles between conversions from float and to it: a "
+            "literal without f, or a function of doubles",
+            sum(p.weight for p in doubles) * _WHOLE_WARP / total,
+        )
+
+
+def _calls(code: Sequence[_Place]) -> Iterator[CodeFinding]:
+    """Functions that are not inlined; slow paths of the compiler's own are none of the author's."""
+    calls = [p for p in code if p.base in ("CALL", "CAL", "JCAL")]
+    called = {n for p in calls for n in _CALLED.findall(",".join(p.operands))}
+    own = {n.rpartition("$")[2] for n in called if "__internal_" not in n and n[:2] != ".L"}
+    own = {n for n in own if not n.startswith(_COMPILERS)}
+    named = sorted(without_parameters(demangle(n)) for n in own)
+    if any(not _CALLED.search(",".join(p.operands)) for p in calls):
+        named.append("a function by its address")
+    if named:
+        shown = ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
+        yield CodeFinding(CALLS, f"calls {shown}, which is not inlined", 0.0)

@@ -1,0 +1,326 @@
+"""How a kernel's registers differ between the lanes of a warp, from its listing, without a launch.
+
+The listing is read once, in its order. The value of a register is that of the first warp of a
+block which is at least a warp wide in x: a number that all lanes have in common, where it is known,
+and the difference of each lane to it; or nothing where data decides. ``IMAD R2, R0, 0xc, R4`` with
+``R0 = threadIdx.x`` and ``R4`` a parameter makes R2 *unknown + (0, 12, 24, …)*: neighbouring
+threads are 12 apart, whatever the parameter is.
+
+Paths and guards are not followed: of two definitions the later one in the listing counts. So what
+is found is a hint for a reader, and no number of a prediction rests on it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+LANES = 32
+Lanes = tuple[int, ...]
+SAME: Lanes = (0,) * LANES
+"""The differences of a value that all lanes have in common."""
+_NUMBERS: Lanes = tuple(range(LANES))
+
+FAR = 1 << 20
+"""How many times farther lanes are apart where an unknown number, such as the length of a row, is
+multiplied."""
+_SIGN_BITS = 31
+_REGISTER = re.compile(r"(?<![\w.])(-?)(U?R\d+|RZ|URZ)\b(?:\.X(\d+)\b)?")
+_TARGET = re.compile(r"(U?R)(\d+)")
+_PREDICATE = re.compile(r"!?(U?P(?:\d+|T))$")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_HEXADECIMAL = re.compile(r"(-?)(0x[0-9a-f]+)$")
+_OFFSET = re.compile(r"([+-])(0x[0-9a-f]+|-0x[0-9a-f]+)\s*$")
+
+
+class LaneValue(NamedTuple):
+    """``base``: what all lanes have in common, None where it is unknown; ``lanes``: by how much
+    each of them differs, None where data decides."""
+
+    base: int | None
+    lanes: Lanes | None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all lanes have the same."""
+        return self.lanes == SAME
+
+
+UNIFORM = LaneValue(None, SAME)
+VARIED = LaneValue(None, None)
+
+
+class Address(NamedTuple):
+    """Bytes from an unknown start: ``lanes`` and ``offset``; ``base``: tells addresses apart that
+    differ by more than the offset."""
+
+    lanes: Lanes | None
+    offset: int
+    base: tuple[object, ...]
+
+
+class LaneValues:
+    """Registers and predicates while a listing is read."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, LaneValue] = {}
+        self._versions: dict[str, int] = {}
+
+    def step(self, base: str, opcode: str, operands: Sequence[str]) -> None:
+        """Carry out one instruction, whatever its guard; ``base``: the opcode's first part."""
+        if not operands or base in _WITHOUT_TARGET:
+            return
+        first = operands[0]
+        if first[:1] == "P" or first[:2] == "UP":
+            count = 2 if len(operands) > 1 and _PREDICATE.match(operands[1]) else 1
+            value = _condition([self.read(text) for text in operands[count:]])
+            for target in operands[:count]:
+                self._assign(target, value)
+            return
+        match = _TARGET.match(first)
+        if match is None:
+            return
+        sources = operands[1:]
+        rule = _RULES.get(base, _other)
+        self._assign(match[0], rule(self, opcode, sources, [self.read(t) for t in sources]))
+        if (words := _words(base, opcode)) > 1:
+            others = VARIED if base in _LOADS else UNIFORM
+            number = int(match[2])
+            for following in range(number + 1, number + words):
+                self._assign(f"{match[1]}{following}", others)
+
+    def _assign(self, target: str, value: LaneValue) -> None:
+        self._values[target] = value
+        self._versions[target] = self._versions.get(target, 0) + 1
+
+    def read(self, text: str) -> LaneValue:
+        """Of an operand."""
+        first = text[:1]
+        if first == "c":
+            return UNIFORM
+        if (first == "0" or first == "-") and (match := _HEXADECIMAL.fullmatch(text)):
+            return LaneValue(int(match[1] + match[2], 16), SAME)
+        if match := _REGISTER.match(text):
+            value = self.register(match[2])
+            return scale(value, -1) if match[1] else value
+        if match := _PREDICATE.match(text):
+            return UNIFORM if match[1] in ("PT", "UPT") else self._values.get(match[1], UNIFORM)
+        if text.startswith("|") or text.startswith("-|"):
+            inner = self.read(text.strip("-|"))
+            return UNIFORM if inner.is_uniform else VARIED
+        return UNIFORM  # a word of constant memory, or a literal of another kind
+
+    def register(self, name: str) -> LaneValue:
+        """Of a register; what was never written is a parameter of a function."""
+        return _ZERO if name in ("RZ", "URZ") else self._values.get(name, UNIFORM)
+
+    def address(self, operands: Sequence[str]) -> Address | None:
+        """Of a memory instruction, None where it has none."""
+        for text in operands:
+            groups = [g for g in _BRACKETS.findall(text) if _REGISTER.search(g)]
+            if not groups or text.startswith("c["):
+                continue
+            inside = groups[-1]
+            terms = [(match[2], int(match[3] or 1)) for match in _REGISTER.finditer(inside)]
+            total = add(*(scale(self.register(name), factor) for name, factor in terms))
+            offset = _OFFSET.search(inside)
+            bytes_ = int(offset[1] + offset[2].lstrip("-"), 16) if offset else 0
+            version = tuple((n, self._versions.get(n, 0)) for n, _ in terms)
+            return Address(total.lanes, bytes_, version)
+        return None
+
+
+_ZERO = LaneValue(0, SAME)
+
+
+def add(*values: LaneValue) -> LaneValue:
+    """The sum."""
+    lanes: Lanes | None = SAME
+    base: int | None = 0
+    for value in values:
+        base = None if base is None or value.base is None else base + value.base
+        if lanes is None or value.lanes is None:
+            return VARIED
+        if value.lanes is not SAME:
+            lanes = tuple(a + b for a, b in zip(lanes, value.lanes, strict=True))
+    return LaneValue(base, lanes)
+
+
+def scale(value: LaneValue, factor: int) -> LaneValue:
+    """The product with a known number."""
+    if value.lanes is None:
+        return VARIED
+    base = None if value.base is None else value.base * factor
+    lanes = SAME if value.is_uniform else tuple(factor * x for x in value.lanes)
+    return LaneValue(base, lanes)
+
+
+def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
+    """The product; known only where a factor is."""
+    for a, b in ((one, other), (other, one)):
+        if a.is_uniform and a.base is not None:
+            return scale(b, a.base) if a.base else _ZERO
+    for a, b in ((one, other), (other, one)):
+        if a.is_uniform and b.lanes is not None:  # so far apart as a parameter says
+            return UNIFORM if b.is_uniform else LaneValue(None, scale(b, FAR).lanes)
+    return VARIED
+
+
+def join(one: LaneValue, other: LaneValue) -> LaneValue:
+    """One of the two."""
+    if one == other:
+        return one
+    return LaneValue(None, one.lanes) if one.lanes == other.lanes else VARIED
+
+
+def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
+    """A function of numbers, lane by lane, where all are known."""
+    if all(v.is_uniform for v in values) and any(v.base is None for v in values):
+        return UNIFORM
+    if any(v.base is None or v.lanes is None for v in values):
+        return VARIED
+    each = [[v.base + x for x in v.lanes] for v in values]  # type: ignore[union-attr, operator]
+    results = [function(*numbers) for numbers in zip(*each, strict=True)]
+    return LaneValue(results[0], tuple(x - results[0] for x in results))
+
+
+def _condition(sources: Sequence[LaneValue]) -> LaneValue:
+    """Whether data decides, the number of the lane, or neither."""
+    if any(s.lanes is None for s in sources):
+        return VARIED
+    return UNIFORM if all(s.is_uniform for s in sources) else LaneValue(None, _NUMBERS)
+
+
+_Rule = Callable[[LaneValues, str, Sequence[str], Sequence[LaneValue]], LaneValue]
+
+
+def _other(_: LaneValues, __: str, ___: Sequence[str], sources: Sequence[LaneValue]) -> LaneValue:
+    return UNIFORM if all(s.is_uniform for s in sources) else VARIED
+
+
+def _special(_: LaneValues, __: str, texts: Sequence[str], ___: Sequence[LaneValue]) -> LaneValue:
+    return LaneValue(0, _NUMBERS) if texts[-1] in ("SR_TID.X", "SR_LANEID") else UNIFORM
+
+
+def _copy(_: LaneValues, __: str, ___: Sequence[str], sources: Sequence[LaneValue]) -> LaneValue:
+    return sources[0]
+
+
+def _sum(_: LaneValues, opcode: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    if ".X" in opcode:
+        return UNIFORM  # the high word
+    return add(*(v for t, v in zip(texts, s, strict=True) if not _PREDICATE.match(t)))
+
+
+def _product(_: LaneValues, opcode: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    given = [v for t, v in zip(texts, s, strict=True) if not _PREDICATE.match(t)]
+    if ".X" in opcode:
+        return UNIFORM
+    if ".MOV" in opcode:
+        return given[-1]
+    if ".HI" in opcode or len(given) < 3:
+        return UNIFORM if all(v.is_uniform for v in given) else VARIED
+    return add(multiply(given[0], given[1]), given[2])
+
+
+def _shifted_sum(
+    _: LaneValues, opcode: str, texts: Sequence[str], s: Sequence[LaneValue]
+) -> LaneValue:
+    given = [v for t, v in zip(texts, s, strict=True) if not _PREDICATE.match(t)]
+    if ".X" in opcode or ".HI" in opcode:
+        return UNIFORM if ".X" in opcode else _other(_, opcode, texts, given)
+    amount = given[-1].base if len(given) > 2 else 0
+    return VARIED if amount is None else add(scale(given[0], 1 << amount), given[1])
+
+
+def _shift(_: LaneValues, opcode: str, __: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    low, amount, high = (*s, _ZERO, _ZERO)[:3]
+    if amount.base is None or not amount.is_uniform:
+        return UNIFORM if all(v.is_uniform for v in s) else VARIED
+    if ".R" in opcode.partition(".")[2] or ".R." in opcode:
+        value = high if ".HI" in opcode else low
+        if value.base is None and amount.base == _SIGN_BITS:
+            return UNIFORM  # the sign of an index
+        return apply(lambda x: x >> amount.base, value)
+    return scale(high if ".HI" in opcode else low, 1 << amount.base)
+
+
+def _logic(_: LaneValues, __: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    if len(s) < 4 or s[3].base is None:
+        return _other(_, "", texts, s)
+    a, b, c, table = *s[:3], s[3].base
+    union = table in (0xFC, 0xFE, 0xEE, 0xFA)
+    lasting = [v for v in (a, b, c) if v != _ZERO]
+    unknown = [v for v in lasting if v.base is None]
+    if union and len(unknown) == 1 and all(v.lanes is not None for v in lasting):
+        return add(*lasting)  # bits that do not meet, as in blockIdx.x * 256 | threadIdx.x
+    return apply(lambda x, y, z: _by_table(table, x, y, z), a, b, c)
+
+
+def _by_table(table: int, x: int, y: int, z: int) -> int:
+    result = 0
+    for bit in range(8):
+        if table >> bit & 1:
+            result |= (x if bit & 4 else ~x) & (y if bit & 2 else ~y) & (z if bit & 1 else ~z)
+    return result & 0xFFFFFFFF
+
+
+def _select(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    return join(s[0], s[1]) if len(s) > 2 else _other(_, "", (), s)
+
+
+def _least(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    """An index that is kept within bounds: only lanes at the edge notice."""
+    one, two = s[0], s[1]
+    for a, b in ((one, two), (two, one)):
+        if a.is_uniform and b.lanes is not None:
+            return LaneValue(None, b.lanes)
+    return VARIED
+
+
+def _load(values: LaneValues, _: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    address = values.address(texts)
+    return UNIFORM if address is None or address.lanes == SAME else VARIED
+
+
+def _pack_halves(_: LaneValues, __: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
+    """A literal of two halves: how a compiler loads a constant into a register by another pipe."""
+    if tuple(texts[:2]) != ("-RZ", "RZ") or len(texts) != 4:
+        return _other(_, "", texts, s)
+    try:
+        high, low = (struct.unpack("<H", struct.pack("<e", float(t)))[0] for t in texts[2:])
+    except (ValueError, OverflowError):
+        return UNIFORM
+    return LaneValue(high << 16 | low, SAME)
+
+
+def _vary(_: LaneValues, __: str, ___: Sequence[str], ____: Sequence[LaneValue]) -> LaneValue:
+    return VARIED
+
+
+_RULES: Mapping[str, _Rule] = {
+    **dict.fromkeys(("S2R", "CS2R", "S2UR"), _special),
+    **dict.fromkeys(("MOV", "UMOV", "R2UR", "MOV32I"), _copy),
+    **dict.fromkeys(("IADD3", "IADD", "VIADD", "UIADD3", "IADD32I"), _sum),
+    **dict.fromkeys(("IMAD", "UIMAD", "XMAD"), _product),
+    **dict.fromkeys(("LEA", "ULEA"), _shifted_sum),
+    **dict.fromkeys(("SHF", "USHF", "SHL", "SHR"), _shift),
+    **dict.fromkeys(("LOP3", "ULOP3"), _logic),
+    **dict.fromkeys(("HFMA2",), _pack_halves),
+    **dict.fromkeys(("SEL", "FSEL", "USEL"), _select),
+    **dict.fromkeys(("IMNMX", "VIMNMX"), _least),
+    **dict.fromkeys(("LDG", "LD", "LDS", "LDL", "LDC", "LDCU"), _load),
+    **dict.fromkeys(("ATOMG", "ATOM", "ATOMS", "SHFL", "TEX", "TLD", "MATCH"), _vary),
+}  # fmt: skip
+_LOADS = {"LDG", "LD", "LDS", "LDL", "LDC", "LDCU"}
+_WITHOUT_TARGET = {"STG", "ST", "STS", "STL", "RED", "REDG", "BRA", "EXIT", "BAR", "CALL", "RET"}
+_WIDTHS = {".64": 2, ".128": 4}
+
+
+def _words(base: str, opcode: str) -> int:
+    """Registers that an instruction writes."""
+    if base in _LOADS:
+        return next((words for part, words in _WIDTHS.items() if part in opcode), 1)
+    return 2 if ".WIDE" in opcode or base == "CS2R" else 1

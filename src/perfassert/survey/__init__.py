@@ -1,0 +1,1 @@
+"""What is wrong in a library of kernels, worst first, without a launch."""

@@ -1,0 +1,160 @@
+"""Kernels of sources, objects, libraries and wheels → what each of them wastes, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfassert.comparison.kernel_changes import Placed
+from perfassert.comparison.sides import Reading, side, without_host_code
+from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.frontends.cuda.code_findings import CLIFF, LOCAL_ARRAY, SPILLS, CodeFinding
+from perfassert.frontends.cuda.inventory import KernelInfo
+from perfassert.hardware.load import device_of
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
+from perfassert.report.tables import percent
+from perfassert.system.process_pool import Progress
+
+BLOCK = 256
+"""Threads of a block, where launch bounds do not say."""
+_LEAST_COST = 0.01
+"""Findings that cost less of a kernel's instructions are those of rare paths, as in a sine's."""
+_NEAR_LIMIT = 8  # registers: a thread that spills has as many as it may, but for alignment
+_FEWER = 8  # registers, which an author can save
+_HIGHER = 1.2  # so many times the occupancy is worth the trouble
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyRow:
+    """A kernel with its findings, the costliest first; ``file``: as it was given, or below the
+    folder or in the wheel."""
+
+    info: KernelInfo
+    file: str
+    path: Path
+    findings: tuple[CodeFinding, ...]
+
+    @property
+    def cost(self) -> float:
+        """Of all findings."""
+        return sum(finding.cost for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """``rows``: worst first; ``broken``: file → why nothing of it can be read; ``devices``:
+    architecture → the one whose occupancy was looked at."""
+
+    rows: tuple[SurveyRow, ...]
+    broken: Mapping[str, str]
+    devices: Mapping[str, str]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Kind of finding → kernels that have it, the most first."""
+        kinds = [f.kind for row in self.rows for f in row.findings]
+        return {
+            kind: kinds.count(kind) for kind in sorted(set(kinds), key=lambda k: -kinds.count(k))
+        }
+
+
+def survey(
+    paths: Sequence[Path],
+    reading: Reading,
+    device: Device | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    """Read all kernels, and find what wastes time in each.
+
+    Args:
+        paths: files, folders, wheels, or ``compile_commands.json``.
+        reading: how files are chosen and compiled.
+        device: whose occupancy; by default the first one of each kernel's architecture.
+        progress: is told how many files of a path are read, of how many.
+
+    Raises:
+        KernelSourceError: a path that does not exist, or nothing to read in all of them.
+    """
+    rows: list[SurveyRow] = []
+    broken: dict[str, str] = {}
+    devices: dict[str, Device | None] = {}
+    for path in paths:
+        read = side(path, reading, progress=progress)
+        _, read = without_host_code(read, read)
+        broken |= {file or str(path): why for file, why in read.broken.items()}
+        for placed in read.kernels:
+            arch = placed.info.arch
+            if arch not in devices:
+                devices[arch] = device or device_of(arch)
+            rows.append(_row(placed, str(path), devices[arch]))
+    if not rows:
+        named = ", ".join(map(str, paths))
+        why = next(iter(broken.values()), f"{named}: there is no kernel in it")
+        raise KernelSourceError(why)
+    rows.sort(key=lambda row: (-row.cost, -len(row.findings), row.file, row.info.mangled))
+    known = {arch: one.name for arch, one in devices.items() if one is not None}
+    return Survey(tuple(rows), broken, known)
+
+
+def _row(placed: Placed, path: str, device: Device | None) -> SurveyRow:
+    info = placed.info
+    findings = [*_of_code(info, device), *_cliff(info, device)]
+    findings.sort(key=lambda finding: -finding.cost)
+    return SurveyRow(info, placed.file or path, placed.path, tuple(findings))
+
+
+def _of_code(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
+    """Those of the code that cost something, spills with their cause."""
+    limit, cause = _register_limit(info, device)
+    has_array = any(f.kind == LOCAL_ARRAY for f in info.findings)
+    for finding in info.findings:
+        if finding.kind == SPILLS:
+            if has_array and info.registers < limit - _NEAR_LIMIT:
+                continue  # what is stored at fixed places is the array
+            yield replace(finding, message=f"{finding.message}: {cause}")
+        elif finding.cost >= _LEAST_COST or not finding.cost:
+            yield finding
+
+
+def _register_limit(info: KernelInfo, device: Device | None) -> tuple[int, str]:
+    """The most registers that a thread may have, and who says so."""
+    limit, threads = info.register_limit, info.max_threads
+    if not limit:
+        most = device.max_registers_per_thread if device else info.registers
+        return most, f"a thread has the {most} registers that the architecture allows"
+    if threads and device is not None:
+        blocks = device.registers_per_unit // (limit * threads)
+        if blocks and device.registers_per_unit // (blocks * threads) // 8 * 8 == limit:
+            bounds = f"launch bounds of {threads} threads"
+            more = f" and {blocks} blocks" if blocks > 1 else ""
+            return limit, f"{bounds}{more} leave {limit} registers"
+    return limit, f"an option of the compiler, or launch bounds, leaves {limit} registers"
+
+
+def _cliff(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
+    """A few registers less and more warps fit."""
+    if device is None:
+        return
+    block = info.max_threads or BLOCK
+    now = _occupancy(device, block, info.registers, info)
+    for fewer in range(1, _FEWER + 1):
+        then = _occupancy(device, block, info.registers - fewer, info)
+        if now and then >= _HIGHER * now:
+            left = info.registers - fewer
+            yield CodeFinding(
+                CLIFF,
+                f"{info.registers} registers allow {percent(now, signed=False)} occupancy in "
+                f"blocks of {block}, {left} would allow {percent(then, signed=False)}",
+                _LEAST_COST * (then / now - 1),
+            )
+            return
+
+
+def _occupancy(device: Device, block: int, registers: int, info: KernelInfo) -> float:
+    """0 where no such block fits."""
+    try:
+        return occupancy(device, block, max(registers, 1), info.shared_bytes).fraction
+    except LaunchError:
+        return 0.0
