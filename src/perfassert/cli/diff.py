@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from perfassert.comparison.sides import Reading
     from perfassert.hardware.model import Device
 
-_LIMITS = "spill_bytes +0"
+_LIMITS = "worse, spill_bytes +0"
 _TIME = "time +2 %"
-_BLOCKS = (64, 128, 256, 512, 1024)
 
 
 def add(commands: Any) -> None:
@@ -87,7 +86,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--fail-on", metavar="LIMITS",
-        help="how far numbers may move: 'spill_bytes +0, registers +8, occupancy -10 %%, new' "
+        help="how far numbers may move: 'spill_bytes +0, registers +8, occupancy -10 %%, worse' "
         f"(default: '{_LIMITS}', with launches '{_LIMITS}, {_TIME.replace('%', '%%')}')",
     )  # fmt: skip
     parser.add_argument(
@@ -194,12 +193,13 @@ def _compare_sides(
 ) -> int:
     from perfassert.comparison.kernel_changes import diff
     from perfassert.comparison.sides import without_host_code
+    from perfassert.comparison.weighing import BLOCKS
 
     base, head = without_host_code(opened[0].side, opened[1].side)
     now = {placed.file for placed in head.kernels}
     for file in sorted(now & base.broken.keys()):
         raise KernelSourceError(f"{file} of {base.name}: {base.broken[file]}")
-    code_diff = diff(base, head, limits, options.block or _BLOCKS, device)
+    code_diff = diff(base, head, limits, options.block or BLOCKS, device)
     times = None
     if options.launches is not None:
         from perfassert.comparison.launched import compare_launches, judge_by_times
@@ -210,6 +210,13 @@ def _compare_sides(
         with progress("launches"):
             times = compare_launches((base, head), files, code_diff, limits, readings, lead)
         code_diff = judge_by_times(code_diff, times)
+    else:
+        from perfassert.comparison.proposed import judge_by_proposed
+
+        old, new = ({id(p.info): p for p in side.kernels} for side in (base, head))
+        readings = (opened[0].reading, opened[1].reading)
+        with progress("times") as bar:
+            code_diff = judge_by_proposed(code_diff, (old, new), readings, device, bar)
     slower = times is not None and times.fails(options.allow_gone)
     failed = slower or code_diff.fails(limits, options.allow_gone)
     affected = None

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.proposals import BLOCK, DOMAINS, first_devices, is_structure, start_value
+from perfassert.cli.proposals import first_devices
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
+from perfassert.frontends.cuda.proposals import BLOCK, DOMAINS, is_structure, start_value
 from perfassert.toml.text import format_string, format_value
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perfassert.cli.sources import arguments_of, compilation_of
 from perfassert.errors import LaunchError
@@ -14,20 +14,20 @@ from perfassert.errors import LaunchError
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
 
-DOMAINS = ((1 << 20,), (1 << 10, 1 << 10), (1 << 7, 1 << 7, 1 << 6))
-"""Threads of a launch to start from, by dimensions; whoever knows the kernel replaces them."""
-BLOCK = (256,)
-"""Threads of a block, where the source does not write them down."""
 _DEVICE = "A100-SXM4-40GB"
 _COMPILED = (".cu", ".ptx")
-_REAL = ("float", "double", "__half", "half", "__nv_bfloat16")
 
 
 def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
     """The options with the device, domain, block and numbers for arguments that are not given;
     ``proposed`` has what was added, as it is typed."""
     from perfassert.frontends.cuda.inventory import kernels, parameters
-    from perfassert.frontends.cuda.written_launches import launch_of, written_launches
+    from perfassert.frontends.cuda.proposals import (
+        DOMAINS,
+        is_structure,
+        proposed_block,
+        start_value,
+    )
     from perfassert.frontends.toolchain.names import demangle, fits, without_parameters
     from perfassert.hardware.load import device
 
@@ -41,8 +41,7 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
     known = parameters(source, device(name).arch, **given)
     chosen = fits(options.kernel, [*known]) if options.kernel else [*known]
     names = [without_parameters(demangle(mangled)) for mangled in chosen]
-    written = launch_of(names[0], written_launches(source)) if len(names) == 1 else None
-    block = written.block if written else BLOCK
+    block = proposed_block(source, names[0] if len(names) == 1 else "")
     domain = DOMAINS[len(block) - 1]
     extents = {"domain": ",".join(map(str, domain)), "block": ",".join(map(str, block))}
     words += [word for key, text in extents.items() for word in (f"--{key}", text)]
@@ -66,15 +65,3 @@ def first_devices(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
     if not known:
         raise LaunchError(f"{source} is for {', '.join(archs)}; give --device")
     yield from (device.name for device in known)
-
-
-def is_structure(parameter: Any) -> bool:
-    """Whether it has members, which only its author knows."""
-    return bool(parameter.members) or parameter.size > 8
-
-
-def start_value(parameter: Any, domain: tuple[int, ...]) -> int | float:
-    """A number to start from; the length of a domain is the most likely integer."""
-    if parameter.dtype in _REAL:
-        return 1.0
-    return 1 if parameter.size == 1 else domain[0]

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfassert.baseline.components import Change, Value
 from perfassert.comparison.kernel_pairs import Pair, pairs
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.status import ORDER, Status, count
-from perfassert.errors import LaunchError
+from perfassert.comparison.weighing import occupancy_of, weigh
 from perfassert.frontends.cuda.inventory import KernelInfo
+from perfassert.hardware.load import device_of
 from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import occupancy
+
+if TYPE_CHECKING:
+    from perfassert.comparison.proposed import ProposedTimes
 
 _NAMED_FILES = 5
 
@@ -46,7 +50,8 @@ class KernelDiff:
     """One kernel. ``changes``: numbers that differ, of a new one all; ``mix``, ``accesses``: counts
     that do. ``file``: below the folder that was given, empty where a file was; ``path``: of it.
 
-    ``failures``: in words, what goes further than is allowed; ``reason``: why it is broken.
+    ``failures``: in words, what goes further than is allowed; ``reason``: why it is broken;
+    ``proposed``: times at a launch that nobody has recorded.
     """
 
     status: Status
@@ -58,6 +63,7 @@ class KernelDiff:
     accesses: tuple[Change, ...] = ()
     failures: tuple[str, ...] = ()
     reason: str = ""
+    proposed: ProposedTimes | None = None
 
     @property
     def shown_file(self) -> str:
@@ -103,6 +109,7 @@ class CodeDiff:
         """Whether something is worse, lost, or new where that is a failure."""
         lost = bool(self.of(Status.BROKEN, Status.GONE) or self.broken) and not allow_gone
         worse = any(kernel.failures for kernel in self.kernels)
+        worse = worse or (limits.worse and bool(self.of(Status.WORSE)))
         return bool(lost or worse or (limits.new and self.of(Status.NEW)))
 
 
@@ -165,7 +172,8 @@ def _compare_pair(
     changes = _changes(old, new)
     mix, accesses = _changes(before.mix, after.mix, 0), _changes(before.accesses, after.accesses, 0)
     failures = tuple(_failures(changes, limits))
-    signs = [*map(_sign, changes), *_width_changes(before, after)]
+    device = sizes[0][1] if sizes else device_of(after.arch)
+    signs = weigh(before, after, device)
     return KernelDiff(verdict(signs, failures), pair, *where, changes, mix, accesses, failures)
 
 
@@ -180,44 +188,9 @@ def verdict(signs: Iterable[int], failures: Sequence[str]) -> Status:
     return {1: Status.BETTER, -1: Status.WORSE}[known.pop()] if known else Status.SAME
 
 
-_LESS_IS_BETTER = ("registers", "spill_bytes", "stack_bytes", "shared_bytes")
-
-
-def _sign(change: Change) -> int:
-    """Below 0 where a number has become worse; more code or barriers are neither."""
-    rise = number(change.after) - number(change.before)
-    direction = (rise > 0) - (rise < 0)
-    if change.metric.startswith("occupancy"):
-        return direction
-    return -direction if change.metric in _LESS_IS_BETTER else 0
-
-
-def _width_changes(before: KernelInfo, after: KernelInfo) -> Iterable[int]:
-    """By how much the widest access of each kind is wider: below 0, it is no longer vectorised."""
-    old, new = _widest(before), _widest(after)
-    return [new[kind] - old[kind] for kind in old.keys() & new.keys()]
-
-
-def _widest(info: KernelInfo) -> dict[str, int]:
-    """Kind of access → bytes of the widest, as in ``"global_load 16 B"``."""
-    widest: dict[str, int] = {}
-    for access in info.accesses:
-        kind, width, _ = access.split()
-        widest[kind] = max(widest.get(kind, 0), int(width))
-    return widest
-
-
 def _numbers(info: KernelInfo, sizes: Sequence[tuple[int, Device]]) -> dict[str, float | None]:
     plain = {m: float(getattr(info, m)) for m in CODE_UNITS if m != "occupancy"}
-    return {**plain, **{f"occupancy of {b}": _occupancy(info, b, d) for b, d in sizes}}
-
-
-def _occupancy(info: KernelInfo, block: int, device: Device) -> float | None:
-    """``None`` where no such block fits."""
-    try:
-        return occupancy(device, block, max(info.registers, 1), info.shared_bytes).fraction
-    except LaunchError:
-        return None
+    return {**plain, **{f"occupancy of {b}": occupancy_of(info, b, d) for b, d in sizes}}
 
 
 def _changes(

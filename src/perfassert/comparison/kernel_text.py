@@ -86,9 +86,12 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
     elif kernel.pair.by is By.LIKENESS:
         yield f"taken for the same: {percent(kernel.pair.likeness, signed=False)} alike"
     allowed = {f.partition(" (")[0]: f for f in kernel.failures}
-    for change in sorted(kernel.changes, key=lambda c: c.metric not in allowed):
-        limit = allowed.get(change.metric, "").removeprefix(change.metric)
-        yield f"{_change(change)}{limit}"
+    for change in kernel.changes:
+        if limit := allowed.get(change.metric):
+            yield f"{_change(change)}{limit.removeprefix(change.metric)}"
+    if kernel.proposed is not None:
+        yield str(kernel.proposed)
+    yield from (_change(c) for c in kernel.changes if c.metric not in allowed)
     for change in kernel.accesses:
         yield f"{_change(change)}"
     named = {c.metric.partition(" ")[0] for c in kernel.accesses}
@@ -166,6 +169,7 @@ def _data(kernel: KernelDiff) -> dict[str, Any]:
         "likeness": kernel.pair.likeness if base and head else None,
         "failures": list(kernel.failures),
         "reason": kernel.reason,
+        "proposed": _proposed_data(kernel),
         **{
             part: {c.metric: {"base": c.before, "head": c.after} for c in changes}
             for part, changes in (
@@ -173,6 +177,19 @@ def _data(kernel: KernelDiff) -> dict[str, Any]:
             )
         },
     }  # fmt: skip
+
+
+def _proposed_data(kernel: KernelDiff) -> dict[str, Any] | None:
+    times = kernel.proposed
+    if times is None:
+        return None
+    return {
+        "device": times.device,
+        "launch": times.launch,
+        "base": float(times.base),
+        "head": float(times.head),
+        "difference": times.share,
+    }
 
 
 def warnings(code_diff: CodeDiff) -> Iterator[str]:

@@ -17,8 +17,8 @@ CODE_UNITS = {
     "code_bytes": "B", "occupancy": "",
 }  # fmt: skip
 """What code says by itself, without a launch, and the unit of it."""
-NEW = "new"
-"""The word for: a kernel that only the head has is a failure."""
+NEW, WORSE = "new", "worse"
+"""The words for: a kernel that only the head has, or that is worse, is a failure."""
 _LIMIT = re.compile(r"(?P<metric>\w+)\s*(?P<sign>[+-])\s*(?P<amount>[^+-].*)", re.S)
 _OR = re.compile(r"\s+or\s+")
 _EXAMPLE = "'spill_bytes +0, registers +8, time +2 %'"
@@ -43,10 +43,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLimits:
-    """``new``: kernels that only the head has are failures."""
+    """``new``: kernels that only the head has are failures; ``worse``: those that are worse."""
 
     all: tuple[Limit, ...]
     new: bool = False
+    worse: bool = False
 
     def without_launches(self) -> ChangeLimits:
         """:class:`ExpectationError` where one can never be reached: it needs a launch."""
@@ -65,11 +66,11 @@ class ChangeLimits:
 def parse(text: str) -> ChangeLimits:
     """Read, never evaluated. :class:`ExpectationError` for what has no meaning."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    limits = [_limit(part) for part in parts if part != NEW]
+    limits = [_limit(part) for part in parts if part not in (NEW, WORSE)]
     metrics = [limit.metric for limit in limits]
     if twice := [m for m in metrics if metrics.count(m) > 1]:
         raise ExpectationError(f"--fail-on: {twice[0]} is limited twice")
-    return ChangeLimits(tuple(limits), NEW in parts)
+    return ChangeLimits(tuple(limits), NEW in parts, WORSE in parts)
 
 
 def _limit(part: str) -> Limit:
@@ -78,7 +79,7 @@ def _limit(part: str) -> Limit:
         raise ExpectationError(f"--fail-on: cannot understand {part!r}; write {_EXAMPLE}")
     metric, units = match["metric"], _units()
     if metric not in units:
-        known = [*units, NEW]
+        known = [*units, NEW, WORSE]
         hint = close_matches(metric, known) or f"; known: {', '.join(known)}"
         raise ExpectationError(f"--fail-on: there is no metric {metric!r}{hint}")
     amounts = [_amount(term, units[metric], part) for term in _OR.split(match["amount"])]

@@ -26,6 +26,8 @@ _NUMBERS: Lanes = tuple(range(LANES))
 FAR = 1 << 20
 """How many times farther lanes are apart where an unknown number, such as the length of a row, is
 multiplied."""
+_LARGEST = 1 << 50  # beyond, a number is no address
+_WORD_BITS = 32
 _SIGN_BITS = 31
 _REGISTER = re.compile(r"(?<![\w.])(-?)(U?R\d+|RZ|URZ)\b(?:\.X(\d+)\b)?")
 _TARGET = re.compile(r"(U?R)(\d+)")
@@ -152,9 +154,15 @@ def scale(value: LaneValue, factor: int) -> LaneValue:
     """The product with a known number."""
     if value.lanes is None:
         return VARIED
-    base = None if value.base is None else value.base * factor
-    lanes = SAME if value.is_uniform else tuple(factor * x for x in value.lanes)
-    return LaneValue(base, lanes)
+    base = None if value.base is None else _within_range(value.base * factor)
+    if value.is_uniform:
+        return LaneValue(base, SAME)
+    lanes = tuple(factor * x for x in value.lanes)
+    return LaneValue(base, lanes) if abs(lanes[-1]) <= _LARGEST else VARIED
+
+
+def _within_range(number: int) -> int | None:
+    return number if abs(number) <= _LARGEST else None
 
 
 def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
@@ -201,11 +209,11 @@ def _other(_: LaneValues, __: str, ___: Sequence[str], sources: Sequence[LaneVal
 
 
 def _special(_: LaneValues, __: str, texts: Sequence[str], ___: Sequence[LaneValue]) -> LaneValue:
-    return LaneValue(0, _NUMBERS) if texts[-1] in ("SR_TID.X", "SR_LANEID") else UNIFORM
+    return LaneValue(0, _NUMBERS) if texts and texts[-1] in ("SR_TID.X", "SR_LANEID") else UNIFORM
 
 
 def _copy(_: LaneValues, __: str, ___: Sequence[str], sources: Sequence[LaneValue]) -> LaneValue:
-    return sources[0]
+    return sources[0] if sources else UNIFORM
 
 
 def _sum(_: LaneValues, opcode: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
@@ -218,7 +226,7 @@ def _product(_: LaneValues, opcode: str, texts: Sequence[str], s: Sequence[LaneV
     given = [v for t, v in zip(texts, s, strict=True) if not _PREDICATE.match(t)]
     if ".X" in opcode:
         return UNIFORM
-    if ".MOV" in opcode:
+    if ".MOV" in opcode and given:
         return given[-1]
     if ".HI" in opcode or len(given) < 3:
         return UNIFORM if all(v.is_uniform for v in given) else VARIED
@@ -232,12 +240,14 @@ def _shifted_sum(
     if ".X" in opcode or ".HI" in opcode:
         return UNIFORM if ".X" in opcode else _other(_, opcode, texts, given)
     amount = given[-1].base if len(given) > 2 else 0
-    return VARIED if amount is None else add(scale(given[0], 1 << amount), given[1])
+    if len(given) < 2 or amount is None or not 0 <= amount < _WORD_BITS:
+        return UNIFORM if all(v.is_uniform for v in given) else VARIED
+    return add(scale(given[0], 1 << amount), given[1])
 
 
 def _shift(_: LaneValues, opcode: str, __: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
     low, amount, high = (*s, _ZERO, _ZERO)[:3]
-    if amount.base is None or not amount.is_uniform:
+    if amount.base is None or not amount.is_uniform or not 0 <= amount.base < _WORD_BITS:
         return UNIFORM if all(v.is_uniform for v in s) else VARIED
     if ".R" in opcode.partition(".")[2] or ".R." in opcode:
         value = high if ".HI" in opcode else low
@@ -273,7 +283,7 @@ def _select(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) 
 
 def _least(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
     """An index that is kept within bounds: only lanes at the edge notice."""
-    one, two = s[0], s[1]
+    one, two = (*s, VARIED, VARIED)[:2]
     for a, b in ((one, two), (two, one)):
         if a.is_uniform and b.lanes is not None:
             return LaneValue(None, b.lanes)

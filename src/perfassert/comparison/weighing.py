@@ -1,0 +1,109 @@
+"""What a change of a kernel's code is worth, without a launch: cycles, spills, occupancy, widths.
+
+Each number counts for what it does to time. Registers and shared memory count by the occupancy that
+they leave; instructions by the cycles for which they occupy their pipelines. How often a loop runs
+is unknown, so cycles count where both their sum and their sum for each byte of global memory have
+moved: a loop that is unrolled four times has four times the cycles, and four times the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from perfassert.errors import LaunchError
+from perfassert.frontends.cuda.inventory import KernelInfo
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
+
+SLIGHT = 0.05
+"""Share of the cycles that is not worth a word: rare paths count as much as all others."""
+BLOCKS = (64, 128, 256, 512, 1024)
+"""Threads of the blocks whose occupancy counts."""
+_CARRIED = 0.1  # share of a direction's bytes from which on a width counts
+_LESS = 0.9  # so much of the bytes are as many as before
+
+
+def weigh(before: KernelInfo, after: KernelInfo, device: Device | None) -> Iterator[int]:
+    """Give what has become better (above 0) and worse (below 0).
+
+    Args:
+        before: the kernel of the base.
+        after: that of the head.
+        device: of the kernel's architecture; without one, registers and shared memory count for
+            themselves.
+    """
+    yield _sign(before.spill_bytes - after.spill_bytes)
+    for direction in ("load", "store"):
+        yield _widening(_global_bytes(before, direction), _global_bytes(after, direction))
+    if device is None:
+        yield _sign(before.registers - after.registers)
+        yield _sign(before.shared_bytes - after.shared_bytes)
+        return
+    yield _fewer_cycles(before, after, device)
+    yield _sign(mean_occupancy(after, device) - mean_occupancy(before, device))
+
+
+def issue_cycles(info: KernelInfo, device: Device) -> float:
+    """Sum the cycles that a warp's instructions occupy their pipelines, each counted once."""
+    known = device.operations
+    return sum(count * known[c].issue for c, count in info.mix.items() if c in known)
+
+
+def occupancy_of(info: KernelInfo, block: int, device: Device) -> float | None:
+    """Return the share of warp slots in use; None where no such block fits."""
+    try:
+        return occupancy(device, block, max(info.registers, 1), info.shared_bytes).fraction
+    except LaunchError:
+        return None
+
+
+def mean_occupancy(info: KernelInfo, device: Device, blocks: Sequence[int] = BLOCKS) -> float:
+    """Average over usual blocks, up to the largest that launch bounds allow."""
+    usual = [b for b in blocks if not info.max_threads or b <= info.max_threads] or [blocks[0]]
+    return sum(occupancy_of(info, block, device) or 0.0 for block in usual) / len(usual)
+
+
+def _fewer_cycles(before: KernelInfo, after: KernelInfo, device: Device) -> int:
+    whole = [issue_cycles(info, device) for info in (before, after)]
+    moved = [sum(_all_bytes(info)) or 1 for info in (before, after)]
+    sums = _moved_sign(*whole)
+    per_byte = _moved_sign(*(cycles / size for cycles, size in zip(whole, moved, strict=True)))
+    return sums if sums == per_byte else 0
+
+
+def _moved_sign(before: float, after: float) -> int:
+    """Above 0 where a number has become less, beyond what is slight."""
+    return 0 if abs(after - before) <= SLIGHT * before else _sign(before - after)
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _all_bytes(info: KernelInfo) -> Iterator[int]:
+    for direction in ("load", "store"):
+        yield from _global_bytes(info, direction).values()
+
+
+def _global_bytes(info: KernelInfo, direction: str) -> dict[int, int]:
+    """Width of an access → bytes that such instructions of a thread move."""
+    sizes: dict[int, int] = {}
+    for access, count in info.accesses.items():
+        kind, width, _ = access.split()
+        if kind == f"global_{direction}":
+            sizes[int(width)] = sizes.get(int(width), 0) + int(width) * count
+    return sizes
+
+
+def _widening(before: Mapping[int, int], after: Mapping[int, int]) -> int:
+    """Below 0 where as many bytes as before are accessed in narrower pieces."""
+    if not before or not after:
+        return 0
+    change = _sign(_narrowest(after) - _narrowest(before))
+    fewer = sum(after.values()) < _LESS * sum(before.values())
+    return 0 if change < 0 and fewer else change
+
+
+def _narrowest(sizes: Mapping[int, int]) -> int:
+    whole = sum(sizes.values())
+    return min(width for width, size in sizes.items() if size >= _CARRIED * whole)
