@@ -193,6 +193,7 @@ def _compare_sides(
 ) -> int:
     from perfassert.comparison.kernel_changes import diff
     from perfassert.comparison.sides import without_host_code
+    from perfassert.comparison.status import Status
     from perfassert.comparison.weighing import BLOCKS
 
     base, head = without_host_code(opened[0].side, opened[1].side)
@@ -210,7 +211,7 @@ def _compare_sides(
         with progress("launches"):
             times = compare_launches((base, head), files, code_diff, limits, readings, lead)
         code_diff = judge_by_times(code_diff, times)
-    else:
+    elif code_diff.of(Status.WORSE, Status.MIXED, Status.BETTER):
         from perfassert.comparison.proposed import judge_by_proposed
 
         old, new = ({id(p.info): p for p in side.kernels} for side in (base, head))
