@@ -49,8 +49,7 @@ def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
         raise ExpectationError(f"--measured: {measured!r} is no time above 0, as in '12.3 us'")
     least, band = float(prediction.speed_of_light), prediction.error_band("time")
     predicted = float(prediction.time)
-    low, high = predicted / (1 + band.band) * (1 - band.below), predicted * (1 + band.band)
-    high *= 1 + band.above
+    low, high = band.interval(predicted)
     below = bool(least) and float(time) < least
     return Plausibility(
         IMPOSSIBLE if below else PLAUSIBLE,
