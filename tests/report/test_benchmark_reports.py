@@ -22,7 +22,7 @@ BMF = {
         "type": "object",
         "additionalProperties": {
             "type": "object",
-            "properties": {key: NUMBER for key in ("value", "lower_value", "upper_value")},
+            "properties": dict.fromkeys(("value", "lower_value", "upper_value"), NUMBER),
             "required": ["value"],
             "additionalProperties": False,
         },
