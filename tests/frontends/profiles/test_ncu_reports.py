@@ -124,6 +124,14 @@ def test_instructions_that_are_shorter(write):
     assert [row.offset for row in samples.instructions] == [0, 8]
 
 
+def test_the_kernel_among_the_functions_that_it_calls(write):
+    called = {str(START - 64): "MUFU.RCP R0, R1", str(START - 48): "RET.REL.NODEC R2"}
+    columns = launch()["columns"]
+    columns["launch__function_pcs"] = {str(START - 64): START - 64, str(START): START}
+    own = launch(columns=columns, code={**called, **launch()["code"]})
+    assert pa.read_samples(write(own)).instructions[0].text == SASS[0]
+
+
 @pytest.mark.parametrize(
     ("launches", "message"),
     [
@@ -131,6 +139,7 @@ def test_instructions_that_are_shorter(write):
         ([launch(workload=1)], "has no launch of a kernel"),
         ([launch(), launch()], r"choose by kernel= or launch= among 2 launches:\n  0: zero"),
         ([launch(columns={})], r"launch 0: the source page lacks stall_\*, .*export it again: ncu"),
+        ([launch(code=column(*["???"] * 5))], "launch 0: this release of .* an older one may: pip"),
         (
             [launch(columns={**launch()["columns"], f"{STALL}wait": {"64": 3}})],
             "3 samples are of functions that zero.* calls",

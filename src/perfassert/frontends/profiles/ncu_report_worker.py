@@ -65,9 +65,9 @@ def read_instructions(action: Any) -> dict[str, Any]:
     """Return the instructions of a kernel with the metrics that count them."""
     columns = {name: by_address(action, name) for name in action if BY_INSTRUCTION.fullmatch(name)}
     valued = sorted({address for column in columns.values() for address in column})
-    start = first_address(action, valued)
     width = min((after - before for before, after in pairwise(valued)), default=_WIDTH)
-    code = [] if start is None else list(disassemble(action, start, width))
+    functions = [list(disassemble(action, start, width)) for start in starts(action, valued)]
+    code = next(filter(ends_launch, functions), functions[0] if functions else [])
     addresses = {address for address, _ in code}
     outside = sum(
         number
@@ -91,12 +91,17 @@ def by_address(action: Any, name: str) -> dict[int, float]:
     }
 
 
-def first_address(action: Any, valued: list[int]) -> int | None:
-    """Return the address of the kernel's first instruction, None where nothing tells."""
+def starts(action: Any, valued: list[int]) -> list[int]:
+    """Return where functions begin, by address: the kernel's, and of those that it calls."""
     functions = action.metric_by_name("launch__function_pcs")
     if functions is not None and functions.num_instances():
-        return int(functions.as_uint64(0))
-    return valued[0] if valued else None
+        return [functions.as_uint64(number) for number in range(functions.num_instances())]
+    return valued[:1]
+
+
+def ends_launch(code: list[tuple[int, str]]) -> bool:
+    """Return True for a kernel: its threads exit, where those of other functions return."""
+    return any("EXIT" in text.split() for _, text in code)
 
 
 def disassemble(action: Any, address: int, width: int) -> Iterator[tuple[int, str]]:

@@ -20,6 +20,7 @@ PRINT_AGAIN = (
     "print the page again with ncu --import REPORT --page source --print-source sass --csv"
 )
 _PROFILE_AGAIN = "export it again: ncu --section SourceCounters --export REPORT PROGRAM"
+_UNKNOWN = "???"  # an instruction that NVIDIA's package does not disassemble
 ADDRESS = ("address", "pc")
 SOURCE = ("source", "sass")
 """Names of two columns in lower case."""
@@ -81,9 +82,14 @@ def _report_pages(path: Path) -> list[SourcePage]:
 
 def _fill_page(path: Path, page: SourcePage) -> None:
     launch = ncu_report.read_instructions(path, page.number, SamplesError)
+    if all(text == _UNKNOWN for _, text, _ in launch["instructions"]) and launch["instructions"]:
+        raise SamplesError(
+            f"{page.where}: this release of NVIDIA's ncu-report does not know the instructions of "
+            "the GPU that was profiled; an older one may: pip install ncu-report==2025.3.1"
+        )
     if launch["outside"]:
         raise SamplesError(
-            f"{page.where}: {launch['outside']:g} samples are of functions that {page.kernel} "
+            f"{page.where}: {launch['outside']:.0f} samples are of functions that {page.kernel} "
             "calls, which is not supported; have them inlined (__forceinline__), and profile again"
         )
     page.header = ["Address", "Source", *launch["metrics"]]
