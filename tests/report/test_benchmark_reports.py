@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 
 import perfassert as pa
+from perfassert.frontends.profiles.read import read_measurements
 from perfassert.pytest_plugin.report_formats import WRITERS
-from perfassert.report.benchmarks import bencher_text, pytest_benchmark_text
+from perfassert.report.benchmarks import bencher_text, nvbench_text, pytest_benchmark_text
 from perfassert.report.document import document
 from perfassert.report.kinds import REPORT_KINDS
 
@@ -98,6 +99,19 @@ def test_metric_format_of_bencher(prediction):
     (measures,) = written.values()
     assert measures["latency"]["value"] == pytest.approx(float(prediction.time) * 1e9)
     assert measures["dram-load"] == {"value": float(prediction.volumes.dram_load.total)}
+
+
+def test_nvbench_reads_what_is_written_as_its_own(prediction, tmp_path):
+    path = tmp_path / "bench.json"
+    path.write_text(nvbench_text(report_of(prediction)), "utf-8")
+    measured = read_measurements(path)
+    (state,) = measured.measurements
+    assert measured.device == prediction.device
+    assert state.label == f"{NODE}::copy [Device=0]"
+    assert state.values == {"time": float(prediction.time)}
+    assert float(state.cells["nv/cold/time/gpu/stdev/relative"]) == prediction.spread
+    (benchmark,) = json.loads(path.read_text("utf-8"))["benchmarks"]
+    assert benchmark["axes"] == benchmark["states"][0]["axis_values"] == []
 
 
 def test_what_is_no_number_is_left_out(prediction):

@@ -67,6 +67,12 @@ def _bencher(report: Document, root: Path, passed: bool) -> str:
     return bencher_text(report)
 
 
+def _nvbench(report: Document, root: Path, passed: bool) -> str:
+    from perfassert.report.benchmarks import nvbench_text
+
+    return nvbench_text(report)
+
+
 WRITERS: Mapping[str, Callable[[Document, Path, bool], str]] = {
     "html": _html,
     "md": _markdown,
@@ -75,6 +81,7 @@ WRITERS: Mapping[str, Callable[[Document, Path, bool], str]] = {
     "sarif": _sarif,
     "pytest-benchmark": _pytest_benchmark,
     "bencher": _bencher,
+    "nvbench": _nvbench,
 }
 """Kind of :data:`~perfassert.report.kinds.REPORT_KINDS` → its writer."""
 

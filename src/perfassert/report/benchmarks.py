@@ -1,9 +1,9 @@
 """Predictions as results of a benchmark, for tools that keep a history of those.
 
-Both formats hold one entry for each prediction, named by its test and its label, so that another
+All formats hold one entry for each prediction, named by its test and its label, so that another
 prediction in the test renames none. Sources: pytest-benchmark's documentation,
 https://pytest-benchmark.readthedocs.io; *Bencher Metric Format*,
-https://bencher.dev/docs/reference/bencher-metric-format.
+https://bencher.dev/docs/reference/bencher-metric-format; nvbench's ``json_printer.cu``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,47 @@ def bencher_text(report: Document) -> str:
     """
     data = {name: _metrics(prediction) for _, name, prediction in _entries(report)}
     return json.dumps(plain(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def nvbench_text(report: Document) -> str:
+    """Return the report as nvbench's JSON: a benchmark of one state for each prediction.
+
+    The state's mean time is the predicted one, and its noise the prediction's spread; it has no
+    samples. ``argv`` of the file says that it is predicted.
+    """
+    entries = list(_entries(report))
+    devices = list(dict.fromkeys(prediction["device"] for _, _, prediction in entries))
+    data = {
+        "meta": {
+            "argv": ["perfassert", VERSION, "predicted"],
+            "version": {"json": {"major": 1, "minor": 0, "patch": 0, "string": "1.0.0"}},
+        },
+        "devices": [{"id": number, "name": name} for number, name in enumerate(devices)],
+        "benchmarks": [
+            _nvbench_benchmark(name, prediction, devices.index(prediction["device"]))
+            for _, name, prediction in entries
+        ],
+    }
+    return json.dumps(plain(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _nvbench_benchmark(name: str, prediction: Mapping[str, Any], device: int) -> dict[str, Any]:
+    values = {
+        "nv/cold/time/gpu/mean": prediction["time"],
+        "nv/cold/time/gpu/stdev/relative": prediction["spread"],
+    }
+    summaries = [
+        {"tag": tag, "data": [{"name": "value", "type": "float64", "value": repr(float(value))}]}
+        for tag, value in values.items()
+    ]
+    state = {
+        "name": f"Device={device}",
+        "device": device,
+        "axis_values": [],
+        "summaries": summaries,
+        "is_skipped": False,
+    }
+    return {"name": name, "devices": [device], "axes": [], "states": [state]}
 
 
 def _entries(report: Document) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any]]]:

@@ -15,6 +15,7 @@ REPORT_KINDS: Mapping[str, str] = {
     "sarif": "code scanning and editors: results at source lines",
     "pytest-benchmark": "pytest-benchmark compare, and what reads its JSON",
     "bencher": "Bencher: its Metric Format (BMF), which bencher run --adapter json reads",
+    "nvbench": "nvbench_compare, beside what nvbench measured",
 }
 """Kind → what reads it."""
 
