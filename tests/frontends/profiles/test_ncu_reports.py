@@ -114,6 +114,14 @@ def test_samples_of_each_instruction(write):
     assert samples.join_listing(binary).issued[0] == 32
 
 
+def test_names_that_are_no_text(write):
+    path = write(launch(None, None), launch("zero\ud8ff()", ""))
+    profile = read_profile(path)
+    assert [one.shape.name for one in profile.launches] == ["", "zero?()"]
+    with pytest.raises(pa.SamplesError, match=r"no kernel 'other'; it holds '', 'zero\?\(\)'"):
+        pa.read_samples(path, "other")
+
+
 def test_instructions_that_are_shorter(write):
     short = {
         key: {str(START + 8 * n): v for n, v in enumerate(column(*values).values())}

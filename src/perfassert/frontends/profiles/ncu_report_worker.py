@@ -53,12 +53,18 @@ def describe(action: Any) -> dict[str, Any]:
         metric = action.metric_by_name(name)
         value = metric.value()
         if ":" not in name and isinstance(value, (str, int, float)):
-            metrics[name] = [value, metric.unit()]
+            shown = clean(value) if isinstance(value, str) else value
+            metrics[clean(name)] = [shown, clean(metric.unit())]
     return {
-        "name": action.name(action.NameBase_DEMANGLED),
-        "mangled": action.name(action.NameBase_MANGLED),
+        "name": clean(action.name(action.NameBase_DEMANGLED)),
+        "mangled": clean(action.name(action.NameBase_MANGLED)),
         "metrics": metrics,
     }
+
+
+def clean(text: str | None) -> str:
+    """Return text that can be printed as Unicode; a damaged report has names that are none."""
+    return (text or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def read_instructions(action: Any) -> dict[str, Any]:
@@ -107,7 +113,7 @@ def ends_launch(code: list[tuple[int, str]]) -> bool:
 def disassemble(action: Any, address: int, width: int) -> Iterator[tuple[int, str]]:
     """Yield address and SASS of each instruction, up to the end of the function."""
     while text := action.sass_by_pc(address):
-        yield address, text.strip()
+        yield address, clean(text).strip()
         address += width
 
 
