@@ -94,8 +94,12 @@ def device_file_name(shown: str) -> str:
     Example:
         >>> device_file_name("NVIDIA GeForce RTX 3080")
         'RTX-3080'
+        >>> device_file_name("Tesla V100-PCIE-32GB")
+        'V100-PCIE-32GB'
     """
-    return shown.removeprefix("NVIDIA ").removeprefix("GeForce ").replace(" ", "-")
+    for brand in ("NVIDIA ", "GeForce ", "Tesla "):
+        shown = shown.removeprefix(brand)
+    return shown.replace(" ", "-")
 
 
 def only_name(names: Sequence[str]) -> str:
