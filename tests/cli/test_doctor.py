@@ -66,7 +66,7 @@ def test_errors_name_the_package_or_the_option(log, said):
 def test_headers_of_libraries_are_found_where_wheels_put_them(monkeypatch, tmp_path):
     for place in ("cu13/include", "cufft/include", "cu13/lib"):
         (tmp_path / place).mkdir(parents=True)
-    monkeypatch.setattr(tools, "_package", lambda name: (tmp_path,))
+    monkeypatch.setattr(tools, "package_folders", lambda name: (tmp_path,))
     monkeypatch.setattr(tools, "_toolkits", lambda: ("nowhere",))
     assert "none; for files" in examined()["headers of libraries"].said
     (tmp_path / "cu13/include/cublas_v2.h").touch()

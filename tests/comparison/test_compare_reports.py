@@ -170,7 +170,7 @@ def test_a_module_that_cannot_be_collected(files, double, capsys):
     [("2 %", 1, "slower"), ("10 %", 0, "within tolerance"), ("1 % or 1 us", 0, "within tolerance")],
 )
 def test_tolerances(files, double, capsys, tolerance, code, status):
-    slower = {**double, "time": double["time"] * 1.05}
+    slower = {**double, "time": double["time"] * 1.05, "question": "of other arguments"}
     arguments = files([a_test("test_a", double)], [a_test("test_a", slower)])
     found = compared(capsys, [*arguments, "--tolerance", tolerance])
     assert (found[0], found[1]["predictions"][0]["status"]) == (code, status)

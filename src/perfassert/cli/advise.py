@@ -25,7 +25,9 @@ def add(commands: Any) -> None:
         "matmul.cu --device a100 --samples source-page.csv --grid 64,64 --block 16,16",
     )  # fmt: skip
     add_work(parser)
-    parser.add_argument("--samples", metavar="CSV", help="source page of Nsight Compute, as SASS")
+    parser.add_argument(
+        "--samples", metavar="FILE", help="report of Nsight Compute, or its source page as CSV"
+    )
     parser.add_argument("--sampled-launch", type=int, metavar="N", help="of several in --samples")
     parser.add_argument(
         "--coverage",

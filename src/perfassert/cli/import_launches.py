@@ -29,11 +29,14 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     parser = actions.add_parser(
-        "import", help="from Nsight Compute's CSV, or Nsight Systems' SQLite",
+        "import", help="from Nsight Compute's report or CSV, or Nsight Systems' SQLite",
         description="Writes a launches file of the launches that a profiler saw; their kernels are "
         "looked for in --code.",
     )  # fmt: skip
-    what = "of ncu --csv --print-units base --section LaunchStats, or of nsys export --type sqlite"
+    what = (
+        "a report of ncu (.ncu-rep), of ncu --csv --print-units base --section LaunchStats, or of "
+        "nsys export --type sqlite"
+    )
     parser.add_argument("profile", type=Path, metavar="PROFILE", help=what)
     parser.add_argument(
         "--code", type=Path, action="append", required=True, metavar="FILE",
@@ -82,13 +85,14 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _device(named: str | None, profile: LaunchProfile) -> Device:
-    """NVIDIA's names are those of device files but for spaces."""
+    """The one that is named, or the profile's."""
+    from perfassert.frontends.profiles.launch import device_file_name
     from perfassert.hardware.load import device
 
     if named:
         return device(named)
     try:
-        return device(profile.device.removeprefix("NVIDIA ").replace(" ", "-"))
+        return device(device_file_name(profile.device))
     except UnknownDevice:
         remark = f"it is of {profile.device!r}" if profile.device else "it does not name one"
         raise RecordError(f"the profile's device is not known ({remark}); give --device") from None

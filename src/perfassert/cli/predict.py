@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.facade.prediction import Prediction
+
+if TYPE_CHECKING:
+    from perfassert.report.plausibility import Plausibility
 
 
 def add(commands: Any) -> None:
@@ -27,8 +30,13 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     add_work(parser)
     parser.add_argument(
-        "--measured", metavar="TIME",
-        help="exit code 1 if no run can be that fast; else how far from the speed of light it is",
+        "--measured", metavar="TIME|FILE",
+        help="exit code 1 if no run can be that fast; else how far from the speed of light it is; "
+        "a time, or a profile: .ncu-rep, ncu's CSV, nsys' SQLite, nvbench's JSON",
+    )  # fmt: skip
+    parser.add_argument(
+        "--measured-launch", type=int, metavar="N",
+        help="which measurement of the file, from 0, where several may be meant",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_predict)
@@ -46,7 +54,7 @@ def _predict(options: argparse.Namespace) -> int:
         return _all(asked, options)
     with progress(f"prediction of {options.source or options.launches}"):
         prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
-    judged = plausibility.judge_measured(prediction, options.measured) if options.measured else None
+    judged = _judge(prediction, asked[0], options) if options.measured else None
     if options.json:
         more = {"measured": plausibility.to_dict(judged)} if judged else {}
         print(json.dumps(_to_dict(prediction) | more))
@@ -55,6 +63,27 @@ def _predict(options: argparse.Namespace) -> int:
         if judged:
             say("\n" + plausibility.text(judged, prediction))
     return int(judged is not None and judged.verdict == plausibility.IMPOSSIBLE)
+
+
+def _judge(
+    prediction: Prediction, asked: RequestedLaunch, options: argparse.Namespace
+) -> Plausibility:
+    """Judge the time that is given, or the one that a file has of this launch."""
+    from perfassert.report.plausibility import judge_measured, judge_profile
+
+    path = Path(options.measured)
+    if not path.is_file():
+        if options.measured_launch is not None:
+            raise LaunchError(f"--measured-launch: {options.measured!r} is no file of measurements")
+        return judge_measured(prediction, options.measured)
+    from perfassert.frontends.profiles.read import read_measurements
+    from perfassert.report.measured import choose_measurement
+
+    measured = choose_measurement(
+        read_measurements(path), str(path), prediction, asked.device.sector_bytes,
+        options.measured_launch,
+    )  # fmt: skip
+    return judge_profile(prediction, measured)
 
 
 def _to_dict(prediction: Prediction) -> dict[str, Any]:

@@ -159,6 +159,8 @@ def _item(
         )
     old, new = entry_of(base.prediction), entry_of(head.prediction)
     known = BaselineKey(key.test, key.label, key.device)
+    if reason := _contradiction(base, head):
+        return Item(key, Status.INCOMPARABLE, base, head, reason=reason)
     if key.device and (reason := baselines.foreign(known, old, new)):
         return Item(key, Status.INCOMPARABLE, base, head, reason=reason)
     (row,) = baselines.compare(known, old, new, wanted).rows
@@ -172,6 +174,21 @@ def _item(
         tuple(_differences(_values(old, base), _values(new, head))),
         components(old, new),
         explain_rise(old, new, head.prediction, base.prediction) if slower else "",
+    )
+
+
+def _contradiction(base: Reported, head: Reported) -> str:
+    """Return why both cannot be right: one question has two times. ``""``: they can.
+
+    Equal code that is launched in the same way is not slower, whatever the files say.
+    """
+    old, new = base.prediction, head.prediction
+    if not old.question or old.question != new.question or same(float(old.time), float(new.time)):
+        return ""
+    return (
+        f"the same code, launched in the same way, takes {old.time} in one file and {new.time} in "
+        "the other, which one version of the model cannot predict: a file was edited or is "
+        "damaged; write both again"
     )
 
 

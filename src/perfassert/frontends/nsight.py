@@ -1,26 +1,29 @@
-"""Nsight Compute's source page as CSV: the samples of each instruction of a kernel on a real GPU.
+"""Nsight Compute's source page: the samples of each instruction of a kernel on a real GPU.
 
-``ncu --import R --page source --print-source sass --csv`` prints per launch a row ``"Kernel
-Name",…``, a header, and a row per instruction. Columns go by name: releases call them differently
-and add some. Nothing in the file is evaluated.
+Columns go by name: releases call them differently and add some, and a report has the names of
+metrics. Nothing in the file is evaluated.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from os import PathLike
+from pathlib import Path
 
 from perfassert.errors import SamplesError, check_kind, close_matches
+from perfassert.frontends.profiles.source_pages import (
+    ADDRESS,
+    PRINT_AGAIN,
+    SOURCE,
+    SourcePage,
+    normalise_column,
+    read_pages,
+)
 from perfassert.kernel.samples import Count, Samples
-from perfassert.system.confined import read_bytes
-
-COMMAND = "ncu --import REPORT --page source --print-source sass --csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,6 @@ _STALL = re.compile(
     r"(?P<latency> ?\(not issued(?: samples| cycles)?\)|_not_issued)?"
 )
 
-_ADDRESS = ("address", "pc")
-_SOURCE = ("source", "sass")
 _ALL = (
     "warp stall sampling (all samples)",
     "warp stall sampling (all cycles)",
@@ -81,10 +82,13 @@ _LATENCY = (
 )
 _EXECUTED = ("instructions executed", "inst_executed")
 COUNTERS: Mapping[str, tuple[str, ...]] = {
-    "thread_instructions_executed": ("thread instructions executed",),
-    "predicated_on_thread_instructions_executed": ("predicated on thread instructions executed",),
+    "thread_instructions_executed": ("thread instructions executed", "thread_inst_executed"),
+    "predicated_on_thread_instructions_executed": (
+        "predicated on thread instructions executed",
+        "thread_inst_executed_true",
+    ),
     "divergent_branches": ("divergent branches",),
-    "l1_tag_requests_global": ("l1 tag requests global",),
+    "l1_tag_requests_global": ("l1 tag requests global", "memory_l1_tag_requests_global"),
     **{
         f"{name}{suffix}": (
             f"{name}{suffix}".replace("_", " "),
@@ -147,7 +151,7 @@ class MeasuredSamples:
 
     Attributes:
         kernel: name of the kernel, empty where the page does not say it.
-        file: the page that they were read from.
+        file: the page or report that they were read from.
         instructions: samples of each instruction, by its offset.
     """
 
@@ -206,13 +210,13 @@ class MeasuredSamples:
 def read_samples(
     path: str | PathLike[str], kernel: str | None = None, launch: int | None = None
 ) -> MeasuredSamples:
-    r"""Read stall samples of a real GPU from a source page of Nsight Compute as CSV.
+    r"""Read stall samples of a real GPU, as Nsight Compute measured them.
 
-    ``ncu --import REPORT --page source --print-source sass --csv`` prints it, for a profile that
-    was measured with ``--section SourceCounters``.
+    The profile must have been measured with ``--section SourceCounters``.
 
     Args:
-        path: the CSV file.
+        path: a report (``.ncu-rep``), which needs ``pip install "perfassert[ncu]"``, or its source
+            page as CSV: ``ncu --import REPORT --page source --print-source sass --csv``.
         kernel: full name or function name. Default (None): the only launch of the file.
         launch: which launch among those of that name, from 0. Default (None): the only one.
 
@@ -221,7 +225,8 @@ def read_samples(
 
     Raises:
         SamplesError: what cannot be read, lacks columns or samples, or leaves open which launch is
-            meant; file and line are named.
+            meant; file and line, or launch, are named.
+        ToolchainMissing: a report, where ``ncu-report`` is not installed.
 
     Example:
         >>> import tempfile
@@ -239,39 +244,31 @@ def read_samples(
         [0, 16]
 
     Source:
-        NVIDIA, *Nsight Compute CLI*, source page.
+        NVIDIA, *Nsight Compute CLI*, source page; *Python Report Interface*.
     """
     check_kind(path, (str, PathLike), "the path of a source page", SamplesError)
     file = str(path)
-    chosen = _choose_page(_pages(path, file), file, kernel, launch)
-    header = _parse_header(chosen, file)
+    pages, fill = read_pages(Path(path))
+    chosen = _choose_page(pages, file, kernel, launch)
+    fill(chosen)
+    header = _parse_header(chosen)
     rows = sorted(
         (_instruction(header, line, cells, file) for line, cells in chosen.rows),
         key=lambda row: row.offset,
     )
     if not rows:
-        raise SamplesError(f"{file}:{chosen.line}: no instructions below the header; {_again()}")
+        raise SamplesError(f"{chosen.where}: no instructions below the header; {chosen.again}")
     for before, row in pairwise(rows):
         if before.offset == row.offset:
             raise SamplesError(f"{file}:{row.line}: same address as in line {before.line}")
     if not any(row.counts() for row in rows):
         raise SamplesError(
-            f"{file}:{chosen.line}: no samples of {chosen.kernel or 'the kernel'}; profile a "
+            f"{chosen.where}: no samples of {chosen.kernel or 'the kernel'}; profile a "
             "longer launch with --section SourceCounters, and print counts, not percentages"
         )
     start = rows[0].offset
     instructions = tuple(replace(row, offset=row.offset - start) for row in rows)
     return MeasuredSamples(chosen.kernel, file, instructions)
-
-
-@dataclass(slots=True)
-class _Page:
-    """One launch: its kernel, the header and its line, the rows below with theirs."""
-
-    kernel: str
-    line: int
-    header: list[str] = field(default_factory=list)
-    rows: list[tuple[int, list[str]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,56 +284,9 @@ class _Header:
     counters: Mapping[str, int]
 
 
-def _again() -> str:
-    return f"print the page again with {COMMAND}"
-
-
-def _read_text(path: str | PathLike[str], file: str) -> str:
-    try:
-        data = read_bytes(path)
-        utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")  # PowerShell's redirection
-        return data.decode("utf-16" if utf16 else "utf-8-sig")
-    except OSError as error:
-        raise SamplesError(f"{file}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise SamplesError(f"{file}: is not text; {_again()}") from error
-
-
-def _csv_rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with line numbers; ``==PROF==`` and its like are the tool's talk."""
-    lines = ("\n" if line.startswith("==") else line for line in io.StringIO(text, newline=""))
-    reader = csv.reader(lines, strict=True, skipinitialspace=True)
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield reader.line_num, [cell.strip() for cell in cells]
-    except csv.Error as error:
-        raise SamplesError(f"{file}:{reader.line_num}: damaged row: {error}; {_again()}") from error
-
-
-def _pages(path: str | PathLike[str], file: str) -> list[_Page]:
-    pages: list[_Page] = []
-    for line, cells in _csv_rows(_read_text(path, file), file):
-        if cells[0].lower() == "kernel name" and len(cells) > 1:
-            pages.append(_Page(", ".join(cell for cell in cells[1:] if cell), line))
-        elif not pages:
-            names = [_column(cell) for cell in cells]
-            if _position(names, _ADDRESS) is None or _position(names, _SOURCE) is None:
-                raise SamplesError(
-                    f"{file}:{line}: not a source page of Nsight Compute: no row 'Kernel Name'; "
-                    + _again()
-                )
-            pages.append(_Page("", line, cells))
-        elif not pages[-1].header:
-            pages[-1].line, pages[-1].header = line, cells
-        else:
-            pages[-1].rows.append((line, cells))
-    if not pages:
-        raise SamplesError(f"{file}: is empty; {_again()}")
-    return pages
-
-
-def _choose_page(pages: list[_Page], file: str, kernel: str | None, launch: int | None) -> _Page:
+def _choose_page(
+    pages: Sequence[SourcePage], file: str, kernel: str | None, launch: int | None
+) -> SourcePage:
     matching = [p for p in pages if kernel is None or kernel in (p.kernel, *_short_names(p.kernel))]
     if not matching and kernel is not None:  # template arguments are spelt differently
         name = _short_names(kernel)[0]
@@ -351,7 +301,7 @@ def _choose_page(pages: list[_Page], file: str, kernel: str | None, launch: int 
     if launch is None and len(matching) == 1:
         return matching[0]
     if launch is None or not 0 <= launch < len(matching):
-        lines = [f"  {n}: {p.kernel} (line {p.line})" for n, p in enumerate(matching)]
+        lines = [f"  {n}: {p.kernel} ({p.place})" for n, p in enumerate(matching)]
         listed = "\n".join([*lines[:_LISTED], *(["  …"] if len(lines) > _LISTED else [])])
         wrong = "" if launch is None else f", not {launch}"
         raise SamplesError(
@@ -367,21 +317,17 @@ def _short_names(kernel: str) -> tuple[str, str]:
     return qualified, qualified.rpartition("::")[2]
 
 
-def _column(cell: str) -> str:
-    return " ".join(cell.lower().replace("-", " ").split())
-
-
 def _position(names: Sequence[str], spellings: Sequence[str]) -> int | None:
     return next((names.index(name) for name in spellings if name in names), None)
 
 
-def _parse_header(page: _Page, file: str) -> _Header:
-    names = [_column(cell) for cell in page.header]
+def _parse_header(page: SourcePage) -> _Header:
+    names = [normalise_column(cell) for cell in page.header]
     while names and not names[-1]:
         names.pop()
-    if sum(name in _SOURCE for name in names) > 1:
-        raise SamplesError(f"{file}:{page.line}: more than the SASS was printed; {_again()}")
-    address, source = _position(names, _ADDRESS), _position(names, _SOURCE)
+    if sum(name in SOURCE for name in names) > 1:
+        raise SamplesError(f"{page.where}: more than the SASS was printed; {page.again}")
+    address, source = _position(names, ADDRESS), _position(names, SOURCE)
     stalls: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for position, name in enumerate(names):
         match = _STALL.fullmatch(name)
@@ -398,8 +344,8 @@ def _parse_header(page: _Page, file: str) -> _Header:
     if address is None or source is None or missing:
         columns = ", ".join(missing)
         raise SamplesError(
-            f"{file}:{page.line}: the source page lacks {columns}; profile with --section "
-            f"SourceCounters and {_again()}"
+            f"{page.where}: the source page lacks {columns}; profile with --section "
+            f"SourceCounters and {page.again}"
         )
     counters = {name: _position(names, spellings) for name, spellings in COUNTERS.items()}
     return _Header(
@@ -417,18 +363,18 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
     cells = _fit_cells(cells, header)
     if len(cells) != header.width:
         raise SamplesError(
-            f"{file}:{line}: {len(cells)} cells below {header.width} columns; {_again()}"
+            f"{file}:{line}: {len(cells)} cells below {header.width} columns; {PRINT_AGAIN}"
         )
     address = "".join(cells[header.address].lower().split())
     text = _squeeze(cells[header.source])
     if not _HEX.fullmatch(address) or not text:
-        raise SamplesError(f"{file}:{line}: no address or no instruction; {_again()}")
+        raise SamplesError(f"{file}:{line}: no address or no instruction; {PRINT_AGAIN}")
 
     def number(position: int) -> float:
         value = _parse_count(cells[position])
         if value is None:
             raise SamplesError(
-                f"{file}:{line}: {_quote(cells[position])} is not a count; {_again()}"
+                f"{file}:{line}: {_quote(cells[position])} is not a count; {PRINT_AGAIN}"
             )
         return value
 

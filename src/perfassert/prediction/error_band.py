@@ -32,6 +32,11 @@ class ErrorBand:
         """True where its kind of kernel was measured."""
         return bool(self.suite)
 
+    def interval(self, predicted: float) -> tuple[float, float]:
+        """Return the least and the largest true value that the band leaves possible."""
+        low = predicted / (1 + self.band) * (1 - self.below)
+        return low, predicted * (1 + self.band) * (1 + self.above)
+
     def describe(self) -> str:
         """``"exact"``, ``"model ±4 %"``, ``"model ±30 %, extrapolated"``, ``"error unknown"``; and
         what the clock adds."""

@@ -1,7 +1,7 @@
 """``--perf-report``: what tests predicted is gathered, and written once, at the end of the session.
 
 Tests, in this process or in xdist's workers, attach plain data to their reports; the controller
-alone writes. Imports the standard library and pytest only.
+alone writes. Imports the standard library, pytest and the table of kinds only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from perfassert.report.kinds import list_kinds
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
@@ -33,7 +35,7 @@ class Target:
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     """Each with its twin in the ini file."""
-    what = "write a report at the end: html:PATH, md:PATH, json:PATH, csv:PATH, sarif:PATH"
+    what = f"write a report at the end: {list_kinds()}"
     group.addoption(
         "--perf-report", action="append", metavar="FORMAT:PATH", help=f"{what} (repeatable)"
     )

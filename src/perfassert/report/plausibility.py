@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perfassert.errors import ExpectationError
 from perfassert.prediction.prediction import PredictionValues
 from perfassert.quantity import Quantity
+from perfassert.report.measured import ChosenMeasurement
 
 IMPOSSIBLE, PLAUSIBLE = "impossible", "plausible"
 _WARM = (
@@ -21,7 +23,8 @@ class Plausibility:
     """A measured time beside a prediction.
 
     ``headroom``: measured time over the speed of light, None where that is unknown; ``ratio``: over
-    the predicted time; ``low``, ``high``: where the prediction's error band ends, in seconds.
+    the predicted time; ``low``, ``high``: where the prediction's error band ends, in seconds;
+    ``volumes``: metric → measured and predicted bytes, where a profile has them.
     """
 
     verdict: str
@@ -31,6 +34,7 @@ class Plausibility:
     low: Quantity
     high: Quantity
     notes: tuple[str, ...] = ()
+    volumes: Mapping[str, tuple[Quantity, Quantity]] = field(default_factory=dict)
 
     @property
     def within_band(self) -> bool:
@@ -47,10 +51,28 @@ def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
     time = Quantity(measured)
     if time.unit != "s" or time.per or not 0 < float(time) < float("inf"):
         raise ExpectationError(f"--measured: {measured!r} is no time above 0, as in '12.3 us'")
+    return _judge(prediction, time)
+
+
+def judge_profile(prediction: PredictionValues, measured: ChosenMeasurement) -> Plausibility:
+    """Judge what a file measured.
+
+    Raises :class:`~perfassert.errors.ExpectationError` for a time that is not above 0.
+    """
+    if not 0 < measured.seconds < float("inf"):
+        raise ExpectationError(f"--measured: {measured.seconds:g} s is no time above 0")
+    compared = {
+        metric: (Quantity(size, "B"), Quantity(getattr(prediction.volumes, metric).total, "B"))
+        for metric, size in measured.volumes.items()
+    }
+    judged = _judge(prediction, Quantity(measured.seconds, "s"))
+    return replace(judged, volumes=compared, notes=(*measured.notes, *judged.notes))
+
+
+def _judge(prediction: PredictionValues, time: Quantity) -> Plausibility:
     least, band = float(prediction.speed_of_light), prediction.error_band("time")
     predicted = float(prediction.time)
-    low, high = predicted / (1 + band.band) * (1 - band.below), predicted * (1 + band.band)
-    high *= 1 + band.above
+    low, high = band.interval(predicted)
     below = bool(least) and float(time) < least
     return Plausibility(
         IMPOSSIBLE if below else PLAUSIBLE,
@@ -84,6 +106,7 @@ def text(judged: Plausibility, prediction: PredictionValues) -> str:
         f"measured {judged.measured}: {judged.verdict}{where}",
         f"{judged.ratio:.3g} times the predicted time, {side} its error band "
         f"({judged.low} to {judged.high})",
+        *(f"{m} measured {had}, predicted {made}" for m, (had, made) in judged.volumes.items()),
         *judged.notes,
     ]
     return "\n".join(lines)
@@ -99,4 +122,8 @@ def to_dict(judged: Plausibility) -> dict[str, Any]:
         "band": [float(judged.low), float(judged.high)],
         "within_band": judged.within_band,
         "notes": list(judged.notes),
+        "volumes": {
+            metric: {"measured": float(had), "predicted": float(made)}
+            for metric, (had, made) in judged.volumes.items()
+        },
     }

@@ -75,7 +75,7 @@ def test_search_order_and_releases(tmp_path, monkeypatch):
     new = script(path / "ptxas", "echo 'release 13.1, V13.1.0'")
     monkeypatch.setenv("CUDA_HOME", str(kit))
     monkeypatch.setenv("PATH", f"{path}:/bin:/usr/bin")
-    monkeypatch.setattr(tools, "_package", lambda name: ())
+    monkeypatch.setattr(tools, "package_folders", lambda name: ())
     tools._candidates.cache_clear()
     found = tools.candidates("ptxas")
     assert [t.path for t in found[:2]] == [str(old), str(new)]

@@ -10,7 +10,14 @@ from math import isfinite
 from pathlib import Path
 
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
+from perfassert.frontends.profiles.launch import (
+    Extent,
+    MeasuredFile,
+    Measurement,
+    Shape,
+    describe_shape,
+    only_name,
+)
 from perfassert.quantity import round_significant
 from perfassert.system.confined import read_text
 
@@ -18,6 +25,16 @@ _HOW = "write it with: ncu --csv --print-units base --section LaunchStats PROGRA
 _NEEDED = ("ID", "Kernel Name", "Block Size", "Grid Size")
 _SHARED = ("Dynamic Shared Memory Per Block", "launch__shared_mem_per_block_dynamic")
 _TIME = ("Duration", "gpu__time_duration.sum", "gpu__time_duration.avg")
+_VOLUMES: Mapping[str, tuple[str, str]] = {
+    "dram_load": ("dram__bytes_read.sum", "byte"),
+    "dram_store": ("dram__bytes_write.sum", "byte"),
+    "l2_load_sectors": ("lts__t_sectors_srcunit_tex_op_read.sum", "sector"),
+    "l2_store_sectors": ("lts__t_sectors_srcunit_tex_op_write.sum", "sector"),
+}
+"""Value of a measurement → metric, and the unit that it has to have."""
+_DEVICE = "device__attribute_display_name"
+_PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNIT = re.compile(r"(?P<prefix>[KMGT]?)(?P<unit>byte|sector)s?")
 _DIGITS = 20  # more than any extent has
 _CLUSTER_AXES = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 _SECONDS = {
@@ -30,8 +47,8 @@ Metrics = dict[str, tuple[str, str]]
 """Metric → value and unit."""
 
 
-def read_ncu(path: Path) -> LaunchProfile:
-    """The launches; :class:`~perfassert.RecordError` with the line for what is no such file."""
+def read_ncu(path: Path) -> MeasuredFile:
+    """Read the launches; :class:`~perfassert.RecordError` with the line for what is none."""
     try:
         text = read_text(path, "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -47,12 +64,28 @@ def read_ncu(path: Path) -> LaunchProfile:
     needed = [*_NEEDED, *(["Metric Value"] if "Metric Name" in header else [])]
     if missing := [name for name in needed if name not in header]:
         raise RecordError(f"{path}:{start + 1}: has no column {missing[0]!r}; {_HOW}")
-    return profile(_launches(str(path), header, [row for row in rows if len(row) == len(header)]))
+    launches = _launches(str(path), header, [row for row in rows if len(row) == len(header)])
+    return measured_file("a CSV of Nsight Compute", list(launches))
+
+
+def measured_file(kind: str, launches: Sequence[tuple[Shape, Metrics]]) -> MeasuredFile:
+    """Return launches with their metrics, whatever kind of file of Nsight Compute has them."""
+    measurements = tuple(
+        Measurement(
+            describe_shape(shape),
+            shape,
+            dict(_values(metrics)),
+            {name: value for name, (value, _) in metrics.items()},
+        )
+        for shape, metrics in launches
+    )
+    devices = [metrics.get(_DEVICE, ("", ""))[0] for _, metrics in launches]
+    return MeasuredFile(kind, measurements, only_name(devices))
 
 
 def _launches(
     place: str, header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> Iterator[tuple[Shape, float | None]]:
+) -> Iterator[tuple[Shape, Metrics]]:
     """In the order of the launches' numbers, of which several processes may have the same."""
     launches: dict[tuple[str, ...], tuple[Mapping[str, str], Metrics]] = {}
     units: Sequence[str] = [""] * len(header)
@@ -70,10 +103,11 @@ def _launches(
     if not launches:
         raise RecordError(f"{place}: has no launch; {_HOW}")
     for (_, number), (first, metrics) in launches.items():
-        yield _shape(f"{place}: launch {number}", first, metrics), _time(metrics)
+        yield shape_of(f"{place}: launch {number}", first, metrics), metrics
 
 
-def _shape(place: str, line: Mapping[str, str], metrics: Metrics) -> Shape:
+def shape_of(place: str, line: Mapping[str, str], metrics: Metrics) -> Shape:
+    """Return what was launched; ``line`` has the columns that each page begins with."""
     return Shape(
         name=line["Kernel Name"],
         grid=_extent(place, "Grid Size", line["Grid Size"]),
@@ -111,6 +145,16 @@ def _cluster(place: str, metrics: Metrics) -> Extent:
         x, y, z = (max(1, int(_parse_number(metrics[name][0]) or 1)) for name in _CLUSTER_AXES)
         return x, y, z
     return (1, 1, 1)
+
+
+def _values(metrics: Metrics) -> Iterator[tuple[str, float]]:
+    if (seconds := _time(metrics)) is not None:
+        yield "time", seconds
+    for name, (metric, wanted) in _VOLUMES.items():
+        value, unit = metrics.get(metric, ("", ""))
+        number, known = _parse_number(value), _UNIT.fullmatch(unit)
+        if number is not None and known is not None and known["unit"] == wanted:
+            yield name, number * _PREFIX[known["prefix"]]
 
 
 def _time(metrics: Metrics) -> float | None:

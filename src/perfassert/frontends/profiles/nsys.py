@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
+from perfassert.frontends.profiles.launch import (
+    Extent,
+    MeasuredFile,
+    Measurement,
+    Shape,
+    describe_shape,
+    only_name,
+)
 
 MAGIC = b"SQLite format 3\x00"
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -20,13 +27,14 @@ _NAMES = ("mangledName", "demangledName", "shortName")
 _NEEDED = ("start", "end", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
-def read_nsys(path: Path) -> LaunchProfile:
-    """The launches of all devices; :class:`~perfassert.RecordError` where there are none."""
+def read_nsys(path: Path) -> MeasuredFile:
+    """Read the launches of all devices; :class:`~perfassert.RecordError` where there are none."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             database.row_factory = sqlite3.Row
             columns = _columns(database, path)
-            return profile(_launches(path, database, columns), _device(database))
+            launches = tuple(_launches(path, database, columns))
+            return MeasuredFile("an export of Nsight Systems", launches, _device(database))
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
         why = str(error) or "it states more than it holds"
         raise RecordError(
@@ -45,15 +53,15 @@ def _columns(database: sqlite3.Connection, path: Path) -> set[str]:
     return columns
 
 
-def _launches(
-    path: Path, database: sqlite3.Connection, columns: set[str]
-) -> Iterator[tuple[Shape, float | None]]:
+def _launches(path: Path, database: sqlite3.Connection, columns: set[str]) -> Iterator[Measurement]:
     if "StringIds" not in _tables(database):
         raise RecordError(f"{path}: has no table StringIds; export it anew")
     names = dict(database.execute("SELECT id, value FROM StringIds").fetchall())
     for row in database.execute(f"SELECT * FROM {_KERNELS} ORDER BY start, rowid"):
         try:
-            yield _shape(row, columns, names), (int(row["end"]) - int(row["start"])) * 1e-9
+            shape = _shape(row, columns, names)
+            seconds = (int(row["end"]) - int(row["start"])) * 1e-9
+            yield Measurement(describe_shape(shape), shape, {"time": seconds})
         except (TypeError, ValueError, OverflowError):
             shown = str(dict(row))[:200]
             raise RecordError(f"{path}: this launch has no integers: {shown}") from None
@@ -85,5 +93,4 @@ def _device(database: sqlite3.Connection) -> str:
     """Where there is one kind of GPU."""
     if "TARGET_INFO_GPU" not in _tables(database):
         return ""
-    names = {str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")}
-    return names.pop() if len(names) == 1 else ""
+    return only_name([str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")])

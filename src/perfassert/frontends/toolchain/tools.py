@@ -181,7 +181,7 @@ def include_dirs() -> tuple[str, ...]:
 def headers_of(tool: Tool) -> tuple[str, ...]:
     """Those that came with a tool, no other release's."""
     place = Path(tool.path)
-    for root in (*_package("nvidia"), *_folders()):
+    for root in (*package_folders("nvidia"), *_folders()):
         if root in place.parents:
             if place.relative_to(root).parts[0] == _NEW:
                 folders = [root / part for part in _INCLUDES[:2]]
@@ -197,7 +197,7 @@ def wheel_include_dirs() -> tuple[str, ...]:
     """Of all wheels with headers that are installed."""
     folders = [
         str(path)
-        for root in _package("nvidia")
+        for root in package_folders("nvidia")
         for part in _INCLUDES
         for path in sorted(root.glob(part))
         if path.is_dir()
@@ -319,7 +319,7 @@ def _installations() -> tuple[Path, ...]:
 
 def versioned_folders() -> tuple[Path, ...]:
     """Folders of wheels, whose versions :func:`identity` has."""
-    return (*_package("nvidia"), *_package("triton"), *_folders())
+    return (*package_folders("nvidia"), *package_folders("triton"), *_folders())
 
 
 def toolkit_folders() -> tuple[Path, ...]:
@@ -358,7 +358,7 @@ def _libraries(name: str) -> list[Tool]:
         for pattern in _TOOLKIT_LIBRARIES
         for path in sorted(Path(kit).glob(pattern))
     ]
-    return of_wheels(_package("nvidia")) + kits + of_wheels(_folders())
+    return of_wheels(package_folders("nvidia")) + kits + of_wheels(_folders())
 
 
 def _wheel(name: str, part: str) -> str:
@@ -375,9 +375,9 @@ def _executables(name: str) -> list[Tool]:
             if (path := shutil.which(name, path=str(root / part)))
         ]
 
-    tools = of_wheels(_package("nvidia"))
+    tools = of_wheels(package_folders("nvidia"))
     places = [str(Path(kit) / "bin") for kit in _toolkits()]
-    triton = [str(root / "backends" / "nvidia" / "bin") for root in _package("triton")]
+    triton = [str(root / "backends" / "nvidia" / "bin") for root in package_folders("triton")]
     for place in (*places[:-1], None, places[-1], *triton):
         if path := shutil.which(name, path=place):
             tools.append(Tool(name, path))
@@ -395,7 +395,7 @@ def _folders() -> tuple[Path, ...]:
     return tuple(Path(folder) / "nvidia" for folder in named if folder)
 
 
-def _package(name: str) -> tuple[Path, ...]:
+def package_folders(name: str) -> tuple[Path, ...]:
     """Folders of a package, which is not imported."""
     return _package_on(name, tuple(sys.path))
 

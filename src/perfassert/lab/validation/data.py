@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfassert.errors import SuiteError, close_matches
+from perfassert.errors import RecordError, SuiteError, close_matches
+from perfassert.frontends.profiles.launch import MeasuredFile
+from perfassert.frontends.profiles.read import format_of
 from perfassert.lab.validation.suite import Suite
 
 ENVIRONMENT = "PERFASSERT_MEASURED"
@@ -62,6 +64,12 @@ def find_data(suite: Suite, folder: Path | None = None) -> Path:
 
 
 def _read(path: Path) -> list[DataRow]:
+    try:
+        form = format_of(path)
+        if form is not None and form.suffix != ".csv":  # a CSV is the table that it is
+            return _measured_rows(form.read(path))
+    except RecordError as error:
+        raise SuiteError(str(error)) from None
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
@@ -73,6 +81,26 @@ def _read(path: Path) -> list[DataRow]:
     if not rows:
         raise SuiteError(f"{path}: there are no rows below the header")
     return rows
+
+
+def _measured_rows(measured: MeasuredFile) -> list[DataRow]:
+    """Return a row for each measurement, numbered from 2 as below a header.
+
+    Columns are what the file calls them, and of a launch ``kernel``, ``grid_x`` … ``block_z``,
+    ``shared_bytes``; ``device`` and ``time_s`` of all. A cell is empty where a row lacks it.
+    """
+    rows = []
+    for one in measured.measurements:
+        cells = {"device": measured.device, **one.cells}
+        cells["time_s"] = repr(one.values["time"]) if "time" in one.values else ""
+        if (shape := one.shape) is not None:
+            cells["kernel"] = shape.name
+            for what, extent in (("grid", shape.grid), ("block", shape.block)):
+                cells |= {f"{what}_{axis}": str(n) for axis, n in zip("xyz", extent, strict=True)}
+            cells["shared_bytes"] = "" if shape.shared_bytes is None else str(shape.shared_bytes)
+        rows.append(cells)
+    empty = dict.fromkeys((name for cells in rows for name in cells), "")
+    return [DataRow(number, {**empty, **cells}) for number, cells in enumerate(rows, 2)]
 
 
 def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[DataRow]:
