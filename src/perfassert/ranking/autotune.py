@@ -58,7 +58,7 @@ def rank_autotune(
     Raises:
         RankingError: nothing to choose from, a heuristic that fails, or no configuration that can
             be predicted.
-        ToolchainMissing: Triton is not installed, or too old.
+        ToolchainMissing: Triton is not installed.
 
     Example:
         >>> import perfassert as pa
