@@ -24,6 +24,8 @@ def test_package_imports_only_the_standard_library():
 def test_names_load_what_they_need():
     code = "import perfassert as pa\npa.Launch; pa.Field; pa.Quantity; pa.devices(); pa.Kernel"
     assert not modules_after(code) & {"numpy", "islpy", "networkx", "tabulate", "pytest"}
+    loaded = modules_after("import perfassert as pa\npa.tuning.triton_prune(device='a100')")
+    assert not loaded & {"torch", "triton", "helion", "kernel_tuner"}
 
 
 def test_a_comparison_of_code_loads_no_engine():
@@ -70,7 +72,7 @@ def test_unknown_attribute():
 
     with pytest.raises(AttributeError, match="no_such_name"):
         pa.no_such_name  # noqa: B018 - the access itself is under test
-    assert "predict" in dir(pa)
+    assert {"predict", "tuning"} <= {*dir(pa)}
 
 
 def test_collecting_without_perf_imports_no_engine(pytester):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perfassert import tuning as tuning
     from perfassert.comparison.what_if import whatif as whatif
     from perfassert.engines.pipeline.results import Simulation as Simulation
     from perfassert.engines.pipeline.simulate import simulate as simulate
@@ -116,6 +117,8 @@ _HOMES = {
     "ranking.ranking": ("Ranking", "rank"),
     "comparison.what_if": ("whatif",),
 }  # fmt: skip
+_PACKAGES = ("tuning",)
+"""Packages whose names are public as ``pa.PACKAGE.name``."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
@@ -125,6 +128,8 @@ def __getattr__(name: str) -> object:
 
     if name == "__version__":
         return import_module("perfassert.version").VERSION
+    if name in _PACKAGES:
+        return import_module(f"perfassert.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'perfassert' has no attribute {name!r}")
     value = getattr(import_module(f"perfassert.{_HOME_OF[name]}"), name)
@@ -133,4 +138,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_PACKAGES, "__version__"]

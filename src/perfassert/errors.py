@@ -184,6 +184,9 @@ class LaunchError(PerfAssertError):
         perfassert.LaunchError: the grid has 70000 blocks in y; CUDA launches at most 65535
     """
 
+    exceeds_device = False
+    """True if the device at hand cannot run the launch, though others may."""
+
 
 class UnreadOverride(LaunchError, KernelError):
     """Something that is given for a kernel and that nothing in it reads.

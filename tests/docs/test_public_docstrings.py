@@ -22,9 +22,12 @@ from perfassert.prediction.prediction import OccupancyResult, Resources
 from perfassert.prediction.volumes import Volume, Volumes
 from perfassert.source import Assumption
 
-NAMES = sorted(pa.__all__)
+PUBLIC = {name: getattr(pa, name) for name in sorted(pa.__all__)} | {
+    f"tuning.{name}": getattr(pa.tuning, name) for name in pa.tuning.__all__
+}
+NAMES = list(PUBLIC)
 CLASSES = [
-    *(getattr(pa, name) for name in NAMES if inspect.isclass(getattr(pa, name))),
+    *(PUBLIC[name] for name in NAMES if inspect.isclass(PUBLIC[name])),
     # What public functions and attributes give.
     Assumption, EventTotals, GraphBuilder, LoopBody, MeasuredSamples, OccupancyResult, Resources,
     TraceEvent, Volume, Volumes, import_module(pa.whatif.__module__).WhatIf,
@@ -40,6 +43,7 @@ NEED = {
     "from_warp": "warp",
     "kernels": "toolchain",
     "rank_autotune": "triton toolchain",
+    "tuning.triton_prune": "triton",
 }
 """Examples that doctest skips, and what they need to run here: packages and compilers. Files that
 they name are those of ``examples/generated``. May only shrink."""
@@ -91,7 +95,7 @@ def properties(cls: type) -> Iterator[tuple[str, object]]:
             yield f"{cls.__name__}.{name}", member
 
 
-FUNCTIONS = {name: getattr(pa, name) for name in NAMES if inspect.isfunction(getattr(pa, name))}
+FUNCTIONS = {name: PUBLIC[name] for name in NAMES if inspect.isfunction(PUBLIC[name])}
 METHODS = dict(pair for cls in CLASSES for pair in methods(cls))
 PROPERTIES = dict(pair for cls in CLASSES for pair in properties(cls))
 CALLABLES = {**FUNCTIONS, **METHODS}
@@ -132,7 +136,7 @@ def test_a_class_documents_what_it_is_made_of(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*NAMES, *METHODS, *PROPERTIES])
 def test_the_first_line_is_a_sentence_of_its_own(name: str) -> None:
-    documented = getattr(pa, name, None) or {**METHODS, **PROPERTIES}[name]
+    documented = PUBLIC.get(name) or {**METHODS, **PROPERTIES}[name]
     first, *rest = (inspect.getdoc(documented) or "").splitlines()
     assert first.endswith((".", ":"))
     assert not rest or rest[0] == ""
@@ -141,13 +145,13 @@ def test_the_first_line_is_a_sentence_of_its_own(name: str) -> None:
 def examples(name: str) -> list[doctest.DocTest]:
     """Of a public name and, if it is a class, of its members."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    found = finder.find(getattr(pa, name), name, module=False, globs={})
+    found = finder.find(PUBLIC[name], name, module=False, globs={})
     return [test for test in found if test.examples]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_has_an_example(name: str) -> None:
-    assert ">>> " in sections(getattr(pa, name)).get("Example", "")
+    assert ">>> " in sections(PUBLIC[name]).get("Example", "")
     skipped = any(doctest.SKIP in e.options for test in examples(name) for e in test.examples)
     assert skipped == (name in NEED)
 
@@ -160,7 +164,7 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         missing = [what for what in NEED[name].split() if not is_installed(what)]
         if missing:
             pytest.skip(f"not installed: {', '.join(missing)}")
-    home = import_module(getattr(pa, name).__module__)
+    home = import_module(PUBLIC[name].__module__)
     for test in examples(name):
         for example in test.examples:
             example.options.pop(doctest.SKIP, None)

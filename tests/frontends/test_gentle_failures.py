@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -77,33 +78,52 @@ def test_what_is_no_kernel_and_cannot_be_written_out(front_end):
 
 
 @pytest.mark.parametrize(
-    ("front_end", "module", "distribution", "found", "least", "extra"),
+    ("front_end", "module", "distribution", "installed", "tested", "extra"),
     [
-        ("triton", "triton", "triton", "3.4.0", "3.8", "triton"),
-        ("inductor", "triton", "triton", "3.7.1", "3.8", "triton"),
-        ("helion", "triton", "triton", "2.1", "3.8", "triton"),
-        ("numba", "numba.cuda", "numba-cuda", "0.4.1", "0.30", "numba"),
-        ("pystencils", "pystencils", "pystencils", "1.3.7", "2.0", "pystencils"),
-        ("warp", "warp", "warp-lang", "1.2.0", "1.19", "warp"),
-        ("cupy", None, "cupy-cuda13x", "12.3.0", "13", "cupy"),
-        ("cute", None, "nvidia-cutlass-dsl", "4.2.1", "4.8", "cute"),
+        ("triton", "triton", "triton", "3.3.1", "3.4 to 3.9", "triton"),
+        ("triton", "triton", "triton", "3.10.0", "3.4 to 3.9", "triton"),
+        ("inductor", "triton", "triton", "4.0", "3.4 to 3.9", "triton"),
+        ("helion", "triton", "triton", "2.1", "3.4 to 3.9", "triton"),
+        ("numba", "numba.cuda", "numba-cuda", "0.4.1", "0.30 to 0.30", "numba"),
+        ("pystencils", "pystencils", "pystencils", "1.3.7", "2.0 to 2.0", "pystencils"),
+        ("warp", "warp", "warp-lang", "1.2.0", "1.19 to 1.19", "warp"),
+        ("cupy", None, "cupy-cuda13x", "12.3.0", "13 to 13", "cupy"),
+        ("cute", None, "nvidia-cutlass-dsl", "4.2.1", "4.4 to 4.8", "cute"),
     ],
 )
-def test_the_version_is_too_old(monkeypatch, front_end, module, distribution, found, least, extra):
-    """The least version that works is named, and the line for pip."""
+def test_an_untested_release(
+    monkeypatch, front_end, module, distribution, installed, tested, extra
+):
+    """Warns, and names the tested releases and the line for pip."""
+    make = installed_as(monkeypatch, front_end, module, distribution, installed)
+    message = f"{distribution} {re.escape(installed)} is untested; {re.escape(tested)} are tested"
+    with (
+        pytest.warns(pa.PerfAssertWarning, match=f"{message}.*perfassert\\[{extra}\\]"),
+        suppress(pa.KernelSourceError),  # of what is no kernel
+    ):
+        make()
+
+
+@pytest.mark.parametrize("installed", ["3.4.0", "3.6.0", "3.7.1", "3.9.1+git1"])
+def test_a_tested_release(monkeypatch, installed):
+    make = installed_as(monkeypatch, "triton", "triton", "triton", installed)
+    with pytest.raises(pa.KernelSourceError, match="is no JIT function"):
+        make()
+
+
+def installed_as(monkeypatch, front_end, module, distribution, installed):
+    """Return what asks the front end, to which the distribution seems to be of that release."""
     if module is not None:
         pytest.importorskip(module)
     more = {"cupy": lambda: pa.from_cupy(OfCupy()), "cute": lambda: pa.from_cute(OfCute())}
 
     def version(name):
         if name == distribution:
-            return found
+            return installed
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(generated, "version", version)
-    message = f"{distribution} {re.escape(found)} is too old; {re.escape(least)} or later works"
-    with pytest.raises(pa.ToolchainMissing, match=f"{message}.*perfassert\\[{extra}\\]"):
-        (MADE | more)[front_end]()
+    return (MADE | more)[front_end]
 
 
 def numba():

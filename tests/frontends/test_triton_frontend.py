@@ -1,6 +1,7 @@
 """What :func:`from_triton` makes of a JIT function, and what it refuses."""
 
 import importlib.util
+from importlib.metadata import version
 
 import pytest
 
@@ -247,6 +248,8 @@ def test_offsets_that_wrap_around_have_one_address(functions, arch):
 @pytest.mark.parametrize("device", ["A100-SXM4-40GB", "H100-SXM5-80GB"])
 def test_functions_of_gluon(functions, device):
     """Rows in, columns out, each of 128 bytes: what is read and written once, through a tile."""
+    if version("triton").startswith("3.4."):
+        pytest.skip("Triton 3.4 compiles no Gluon function without a GPU")
     from triton.experimental.gluon import language as gl
 
     rows = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])

@@ -307,6 +307,8 @@ def generators(c: Chooser) -> None:
         (pa.from_source_object, (None,)), (pa.from_inductor, ("/nowhere",)),
         (pa.from_helion, ("/nowhere", {})),
         (pa.rank_autotune, (None, {}, (1,), {}, "a100")),
+        (pa.tuning.triton_prune, (0.2, "a100")), (pa.tuning.helion_autotuner, (0.2, "a100")),
+        (pa.tuning.kernel_tuner_objective, (0.2, "a100")),
     ])  # fmt: skip
     c.call(function, *good)
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Union
 
 from perfassert.deprecation import former_parameter
-from perfassert.errors import KernelSourceError, LaunchError, RankingError, in_short
-from perfassert.facade.prediction import Prediction
-from perfassert.facade.session import predict
+from perfassert.errors import KernelSourceError, PerfAssertError, RankingError, in_short
 from perfassert.frontends.generators.triton import from_triton
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch
 from perfassert.ranking.ranking import Key, Ranking
+from perfassert.ranking.selection import check_share, measuring_order, rank_possible
 from perfassert.report.tables import table
 
 Grid = Union[Extent, Callable[[dict[str, Any]], Extent]]
@@ -58,7 +58,7 @@ def rank_autotune(
     Raises:
         RankingError: nothing to choose from, a heuristic that fails, or no configuration that can
             be predicted.
-        ToolchainMissing: Triton is not installed, or too old.
+        ToolchainMissing: Triton is not installed.
 
     Example:
         >>> import perfassert as pa
@@ -76,28 +76,15 @@ def rank_autotune(
         >>> len(ranking.configs), len(ranking.keep(share=0.5))  # doctest: +SKIP
         (2, 1)
     """
-    chain = tuple(_layers(fn))
     target = load_device(device)
-    predictions: list[tuple[Key, Prediction]] = []
-    configs: dict[str, Any] = {}
-    refused: dict[str, str] = {}
-    for config in _configs(chain, args, constexprs or {}):
-        constants = _constants(chain, config, args, constexprs or {})
-        label = _label(config)
-        if label in configs or label in refused:
-            continue
-        try:
-            kernel, launch = _candidate(chain[-1], signature, constants, grid, args, target, assume)
-            predictions.append((label, predict(kernel, launch, target)))
-        except (KernelSourceError, LaunchError) as error:
-            refused[label] = str(error)
-            continue
-        configs[label] = config
-    if not predictions:
+    call = AutotunedCall(tuple(layers_of(fn)), signature, grid, args, args, constexprs or {})
+    configs = {label: same[0] for label, same in by_label(call.configs()).items()}
+    ranking, failures = call.rank(configs, target, assume)
+    refused = {str(label): str(error) for label, error in failures.items()}
+    if ranking is None:
         reasons = "\n".join(f"{label}: {why}" for label, why in refused.items())
         raise RankingError(f"no configuration can be predicted on {target.name}:\n{reasons}")
-    ordered = sorted(predictions, key=lambda item: float(item[1].time))
-    return AutotuneRanking(Ranking(tuple(ordered)), configs, refused)
+    return AutotuneRanking(ranking, {k: v for k, v in configs.items() if k not in refused}, refused)
 
 
 @dataclass(frozen=True)
@@ -131,6 +118,9 @@ class AutotuneRanking:
     def keep(self, share: float = 0.25) -> list[Any]:
         """Configurations worth measuring, fastest first, for ``triton.autotune(configs=...)``.
 
+        One that spills registers comes after those whose order with it is undecided and that do
+        not. :func:`perfassert.tuning.triton_prune` also keeps what is undecided beyond the share.
+
         Args:
             share: fraction of all configurations, those that do not run included, rounded up; at
                 most all that run. Default: 0.25.
@@ -141,10 +131,9 @@ class AutotuneRanking:
         Raises:
             RankingError: a share outside 0 to 1.
         """
-        if isinstance(share, (bool, str)) or not 0 < share <= 1:
-            raise RankingError(f"share must be above 0 and at most 1, not {share!r}")
+        check_share(share, "share")
         count = ceil(share * (len(self.configs) + len(self.refused)))
-        return [self.configs[str(key)] for key, _ in self.ranking.entries[:count]]
+        return [self.configs[str(key)] for key, _ in measuring_order(self.ranking)[:count]]
 
     def table(self) -> str:
         """Table of the ranking, and below it what does not run."""
@@ -155,7 +144,7 @@ class AutotuneRanking:
         return f"{text}\n\n{table(('does not run', 'because'), rows)}"
 
 
-def _layers(fn: Any) -> Iterator[Any]:
+def layers_of(fn: Any) -> Iterator[Any]:
     """Decorators from the outermost on; the function itself is last."""
     seen = 0
     while type(fn).__name__ in ("Autotuner", "Heuristics"):
@@ -170,54 +159,84 @@ def _layers(fn: Any) -> Iterator[Any]:
     yield fn
 
 
-def _configs(
-    chain: tuple[Any, ...], args: Mapping[str, Any], constexprs: Mapping[str, Any]
-) -> list[Any]:
-    """What the autotuner would try; its own first pruning included, a model of times not."""
-    tuner = next(layer for layer in chain if type(layer).__name__ == "Autotuner")
-    prune = getattr(tuner, "early_config_prune", None)
-    if prune is None:
-        return list(tuner.configs)
-    return list(prune(tuner.configs, dict(args), **constexprs))
+@dataclass(frozen=True)
+class AutotunedCall:
+    """A call of a function under ``@triton.autotune``, but for its configuration.
+
+    Args:
+        layers: decorators from the outermost on; the function itself is last.
+        signature: types by parameter, as for :func:`from_triton`.
+        grid: blocks, or a function that gives them.
+        args: of the call, as grids and heuristics take them.
+        launch_args: of the launch, as predictions take them.
+        constexprs: values of the other parameters.
+    """
+
+    layers: tuple[Any, ...]
+    signature: Mapping[str, str]
+    grid: Grid
+    args: Mapping[str, Any]
+    launch_args: Mapping[str, Any]
+    constexprs: Mapping[str, Any]
+
+    def configs(self) -> list[Any]:
+        """What the autotuner would try; its own first pruning included, a model of times not.
+
+        A pruning by predictions is left out: what it is given is ranked here.
+        """
+        tuner = next(layer for layer in self.layers if type(layer).__name__ == "Autotuner")
+        prune = getattr(tuner, "early_config_prune", None)
+        if prune is None or getattr(prune, "is_by_prediction", False):
+            return list(tuner.configs)
+        return list(prune(tuner.configs, dict(self.args), **self.constexprs))
+
+    def rank(
+        self, configs: Mapping[str, Any], device: Device, assume: Mapping[str, str] | None
+    ) -> tuple[Ranking | None, dict[Key, PerfAssertError]]:
+        """Rank configurations by their labels; see :func:`rank_possible`."""
+        candidates: dict[Key, Callable[[], tuple[Kernel, Launch]]] = {
+            label: partial(self.candidate, c, device, assume) for label, c in configs.items()
+        }
+        return rank_possible(candidates, device)
+
+    def _constants(self, config: Any) -> dict[str, Any]:
+        """Keywords as they reach the function, from decorator to decorator."""
+        given = dict(self.constexprs)
+        for layer in self.layers[:-1]:
+            if type(layer).__name__ == "Autotuner":
+                given |= config.all_kwargs()
+                continue
+            for name, rule in layer.values.items():
+                try:
+                    given[name] = rule({**self.args, **given})
+                except Exception as error:  # it is the user's function
+                    raise RankingError(
+                        f"the heuristic for {name!r} fails with {type(error).__name__}: {error}; "
+                        "give in args what it reads"
+                    ) from error
+        return given
+
+    def candidate(
+        self, config: Any, device: Device, assume: Mapping[str, str] | None
+    ) -> tuple[Kernel, Launch]:
+        """Return the kernel and the launch of one configuration."""
+        given = self._constants(config)
+        if given.get("num_ctas", 1) != 1:
+            raise KernelSourceError("num_ctas above 1 (clusters) is not predicted")
+        constants = {name: value for name, value in given.items() if name not in _OF_TRITON}
+        options = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
+        kernel = from_triton(self.layers[-1], self.signature, constants, assume=assume, **options)
+        blocks = self.grid({**self.args, **given}) if callable(self.grid) else self.grid
+        threads = options["num_warps"] * device.warp_size
+        return kernel, Launch(blocks, threads, self.launch_args)
 
 
-def _constants(
-    chain: tuple[Any, ...], config: Any, args: Mapping[str, Any], constexprs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Keywords as they reach the function, from decorator to decorator."""
-    given = dict(constexprs)
-    for layer in chain[:-1]:
-        if type(layer).__name__ == "Autotuner":
-            given |= config.all_kwargs()
-            continue
-        for name, rule in layer.values.items():
-            try:
-                given[name] = rule({**args, **given})
-            except Exception as error:  # it is the user's function
-                raise RankingError(
-                    f"the heuristic for {name!r} fails with {type(error).__name__}: {error}; give "
-                    "in args what it reads"
-                ) from error
-    return given
-
-
-def _candidate(
-    function: Any,
-    signature: Mapping[str, str],
-    given: Mapping[str, Any],
-    grid: Grid,
-    args: Mapping[str, Any],
-    device: Device,
-    assume: Mapping[str, str] | None,
-) -> tuple[Kernel, Launch]:
-    if given.get("num_ctas", 1) != 1:
-        raise KernelSourceError("num_ctas above 1 (clusters) is not predicted")
-    constants = {name: value for name, value in given.items() if name not in _OF_TRITON}
-    options = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
-    kernel = from_triton(function, signature, constants, assume=assume, **options)
-    blocks = grid({**args, **given}) if callable(grid) else grid
-    threads = options["num_warps"] * device.warp_size
-    return kernel, Launch(blocks, threads, args)
+def by_label(configs: Iterable[Any]) -> dict[str, list[Any]]:
+    """Group configurations that differ in nothing that is predicted."""
+    groups: dict[str, list[Any]] = {}
+    for config in configs:
+        groups.setdefault(_label(config), []).append(config)
+    return groups
 
 
 def _label(config: Any) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
-from perfassert.frontends.generators.generated import new_enough
+from perfassert.frontends.generators.generated import warn_if_untested
 from perfassert.frontends.toolchain import names
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.kernel.description import CompiledKernel
 
-_OLDEST = (4, 8)
+_TESTED = ((4, 4), (4, 8))
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
 _HOW = (
     "set CUTE_DSL_KEEP_PTX=1, CUTE_DSL_ARCH=sm_90a and CUTE_DSL_DUMP_DIR=<a folder that exists> "
@@ -65,7 +65,7 @@ def from_cute(
         >>> pa.from_cute(compiled, "scale").name
         'scale'
     """
-    new_enough("cute", _OLDEST, "nvidia-cutlass-dsl")
+    warn_if_untested("cute", _TESTED, "nvidia-cutlass-dsl")
     text = _kept_ptx(function)
     where = f"{getattr(kernel, '__name__', kernel) or 'cute'}.ptx"
     parameter_counts = {match[1]: match[2].count(".param") for match in _ENTRY.finditer(text)}

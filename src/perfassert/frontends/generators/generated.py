@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from perfassert.errors import LaunchError, ToolchainMissing
+from perfassert.errors import LaunchError, PerfAssertWarning, ToolchainMissing
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.signature import Declared
@@ -24,6 +24,10 @@ C_TYPES = {
     "uint64": "unsigned long long", "float16": "__half", "float32": "float", "float64": "double",
 }  # fmt: skip
 """The C type of a number by the name that numpy gives it."""
+
+
+TestedReleases = tuple[tuple[int, ...], tuple[int, ...]]
+"""The oldest and the newest release of a generator that tests have run with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,29 +70,40 @@ def ptx_source(text: str | bytes, where: str, options: tuple[str, ...] = ()) -> 
     return Source(Path(where), "ptx", options=options, content=content)
 
 
-def package(name: str, extra: str, oldest: tuple[int, ...], distribution: str) -> ModuleType:
-    """The generator's package; :class:`ToolchainMissing` with the line for pip where it is absent
-    or older than what this was written for."""
+def package(name: str, extra: str, tested: TestedReleases, distribution: str) -> ModuleType:
+    """The generator's package, or :class:`ToolchainMissing` with the line for pip."""
     try:
         module = import_module(name)
     except ImportError as error:
         raise ToolchainMissing(f"{name} cannot be imported ({error}); {_how(extra)}") from None
-    new_enough(extra, oldest, distribution)
+    warn_if_untested(extra, tested, distribution)
     return module
 
 
-def new_enough(extra: str, oldest: tuple[int, ...], *distributions: str) -> None:
-    """Of the distributions those that are installed; nothing is imported."""
+def warn_if_untested(extra: str, tested: TestedReleases, *distributions: str) -> None:
+    """Warn of those distributions that are installed in a release that no test has seen.
+
+    Nothing is imported.
+    """
     for distribution in distributions:
         try:
             installed = version(distribution)
         except PackageNotFoundError:
             continue
-        if _version_numbers(installed) < oldest:
-            wanted = ".".join(map(str, oldest))
-            raise ToolchainMissing(
-                f"{distribution} {installed} is too old; {wanted} or later works; {_how(extra)}"
+        numbers = _version_numbers(installed)
+        if not all(_is_ordered(*pair) for pair in ((tested[0], numbers), (numbers, tested[1]))):
+            oldest, newest = (".".join(map(str, numbers)) for numbers in tested)
+            warnings.warn(
+                f"{distribution} {installed} is untested; {oldest} to {newest} are tested; if "
+                f"something fails, {_how(extra)}",
+                PerfAssertWarning,
+                stacklevel=3,
             )
+
+
+def _is_ordered(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Return True if the first release is not newer, as far as both are written out."""
+    return all(a == b for a, b in zip(first, second, strict=False)) or first < second
 
 
 def _how(extra: str) -> str:

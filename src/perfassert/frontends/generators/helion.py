@@ -54,7 +54,7 @@ def from_helion(
     Raises:
         KernelSourceError: with file and line: no code of Helion's, a dynamic shape without a size,
             or code that reaches beyond Triton's language.
-        ToolchainMissing: Triton is not installed, or too old.
+        ToolchainMissing: Triton is not installed.
 
     Example:
         >>> import perfassert as pa

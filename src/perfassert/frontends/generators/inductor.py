@@ -127,7 +127,7 @@ def from_inductor(
     Raises:
         KernelSourceError: with file and line: nothing of Inductor's, no kernel for a GPU, a dynamic
             shape without a size, or ``configs`` of a kernel that is not launched.
-        ToolchainMissing: Triton is not installed, or too old.
+        ToolchainMissing: Triton is not installed.
 
     Example:
         >>> import perfassert as pa

@@ -25,7 +25,7 @@ from perfassert.frontends.toolchain.signature import Declared
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 
-_OLDEST = (0, 30)
+_TESTED = ((0, 30), (0, 30))
 _KEPT = ("fastmath", "opt", "launch_bounds")  # options of @cuda.jit that shape the code
 _DATA = "data"
 
@@ -58,7 +58,7 @@ def from_numba(
 
     Raises:
         KernelSourceError: no kernel, or a signature that is not its.
-        ToolchainMissing: Numba is not installed, or too old.
+        ToolchainMissing: Numba is not installed.
         KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
@@ -72,7 +72,7 @@ def from_numba(
         >>> pa.from_numba(double, "void(float32[::1])").name  # doctest: +SKIP
         'double'
     """
-    cuda = package("numba.cuda", "numba", _OLDEST, "numba-cuda")
+    cuda = package("numba.cuda", "numba", _TESTED, "numba-cuda")
     function = getattr(dispatcher, "py_func", None)
     if function is None or getattr(dispatcher, "targetoptions", {}).get("device"):
         raise KernelSourceError(

@@ -16,11 +16,11 @@ from perfassert.frontends.cuda.kernels import (
     from_cubin,
     from_ptx,
 )
-from perfassert.frontends.generators.generated import new_enough
+from perfassert.frontends.generators.generated import warn_if_untested
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.kernel.description import CompiledKernel
 
-_OLDEST = (13,)
+_TESTED = ((13,), (13,))
 _CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
 _ELF = b"\x7fELF"
 _SUFFIXES = {"cuda": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
@@ -162,7 +162,7 @@ def from_cupy(
         'twice'
     """
     if type(held).__module__.partition(".")[0] == "cupy":
-        new_enough("cupy", _OLDEST, *_CUPY)
+        warn_if_untested("cupy", _TESTED, *_CUPY)
     hints: dict[str, Any] = {
         "updates_per_thread": updates_per_thread, "trip_counts": trip_counts,
         "assume": assume, "constants": constants,

@@ -20,7 +20,7 @@ from perfassert.kernel.description import AccessKernel, CompiledKernel, Kernel
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.launch import Buffer, Launch
 
-_OLDEST = (2, 0)
+_TESTED = ((2, 0), (2, 0))
 _PRELUDE = """#define RESTRICT __restrict__
 #define FUNC_PREFIX __global__
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t;
@@ -66,7 +66,7 @@ def from_pystencils(
     Raises:
         KernelSourceError: neither of the two, a kernel of a CPU, ``fold`` of generated code, or
             assignments with fields whose shape is not fixed.
-        ToolchainMissing: pystencils is not installed, or too old.
+        ToolchainMissing: pystencils is not installed.
         KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
@@ -77,7 +77,7 @@ def from_pystencils(
         >>> len(pa.from_pystencils([mean]).loads)  # doctest: +SKIP
         2
     """
-    package("pystencils", "pystencils", _OLDEST, "pystencils")
+    package("pystencils", "pystencils", _TESTED, "pystencils")
     if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):
         if prod(fold) != 1:
             raise KernelSourceError("generated code makes one point per thread; fold assignments")

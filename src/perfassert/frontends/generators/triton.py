@@ -5,11 +5,14 @@ Functions under ``@gluon.jit`` are Triton's, too; their layouts are constants.
 
 from __future__ import annotations
 
+import linecache
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from inspect import getsourcelines
 from operator import index
 from types import ModuleType
 from typing import Any
@@ -26,7 +29,7 @@ from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
 
-_OLDEST = (3, 8)
+_TESTED = ((3, 4), (3, 9))
 WARP = 32
 """Threads, as Triton counts them."""
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
@@ -80,7 +83,7 @@ def from_triton(
 
     Raises:
         KernelSourceError: no JIT function, or a signature that is not its.
-        ToolchainMissing: Triton is not installed, or too old.
+        ToolchainMissing: Triton is not installed.
         KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
@@ -123,6 +126,27 @@ def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dic
     return options
 
 
+@dataclass(frozen=True)
+class CheckedText:
+    """Lines of a text by the name that its functions have as their file."""
+
+    file: str
+    lines: tuple[str, ...]
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Let ``linecache`` have the lines, which is where Triton looks for them.
+
+        Triton reads the source of a function when it is made; 3.4 reads it again to compile.
+        """
+        size = sum(map(len, self.lines))
+        linecache.cache[self.file] = (size, None, [*self.lines], self.file)
+        try:
+            yield
+        finally:
+            linecache.cache.pop(self.file, None)
+
+
 @dataclass(frozen=True, eq=False)
 class TritonSource:
     """A JIT function with all that Triton needs to compile it, but the architecture.
@@ -140,7 +164,8 @@ class TritonSource:
     @property
     def where(self) -> SourceSpan:
         """Where the function is defined."""
-        return SourceSpan(self.function.file_name, _definition(self.function))
+        file = getattr(self.function, "file_name", None)  # not before Triton 3.8, unless set here
+        return SourceSpan(file or self.function.fn.__code__.co_filename, _definition(self.function))
 
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
         """Machine code for ``arch`` and for what is known of ``args``, and its warps per block."""
@@ -185,7 +210,8 @@ class TritonSource:
         constants = dict(self.constants) | dict.fromkeys(ones, 1)
         target = GPUTarget("cuda", number(arch), WARP)
         try:
-            with warnings.catch_warnings():
+            text = getattr(self.function, "checked_text", None)
+            with text.readable() if text else nullcontext(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Triton's own, about Triton
                 source = _source_type(self.function)(self.function, types, constants, dict(attrs))
                 made = triton.compile(source, target=target, options=dict(self.options))
@@ -212,7 +238,9 @@ class TritonSource:
         inner: BaseException = error
         while type(inner.__cause__).__module__.startswith("triton"):
             inner = inner.__cause__  # type: ignore[assignment]
+        reason = str(inner.__cause__ or "")  # Triton 3.4 leaves it out of its own message
         message = str(inner).strip() or type(inner).__name__
+        message += "" if reason in message else f"\n{reason}"
         return KernelSourceError(f"{place}: Triton cannot compile this for {arch}: {message}")
 
 
@@ -251,7 +279,7 @@ class TritonCode(PerLaunch):
 
 def triton_module() -> ModuleType:
     """Triton, with its compiler as an attribute."""
-    module = package("triton", "triton", _OLDEST, "triton")
+    module = package("triton", "triton", _TESTED, "triton")
     import_module("triton.compiler")
     return module
 
@@ -262,6 +290,8 @@ def _source_type(function: Any) -> Any:
 
     if not getattr(function, "is_gluon", lambda: False)():
         return ASTSource
+    if triton_module().__version__.startswith("3.4."):
+        raise KernelSourceError("Triton 3.4 compiles no Gluon function without a GPU; 3.6 does")
     from triton.experimental.gluon._runtime import GluonASTSource
 
     return GluonASTSource
@@ -338,8 +368,10 @@ def _to_integer(value: Any) -> int | None:
 
 def _definition(function: Any) -> int:
     """The line of ``def``, below the decorators."""
-    lines = function.raw_src
-    text = lines.splitlines() if isinstance(lines, str) else lines
+    text: Sequence[str] = ()
+    with suppress(OSError):  # Triton 3.4 has no raw_src; a checked text starts with its definition
+        lines = getattr(function, "raw_src", None) or getsourcelines(function.fn)[0]
+        text = lines.splitlines() if isinstance(lines, str) else lines
     skipped = next((i for i, line in enumerate(text) if re.match(r"\s*def\b", line)), 0)
     return int(function.starting_line_number) + skipped
 

@@ -6,7 +6,6 @@ The file is never imported, and Triton gets the text that was checked, not the f
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from perfassert.errors import KernelSourceError, close_matches
-from perfassert.frontends.generators.triton import triton_module
+from perfassert.frontends.generators.triton import CheckedText, triton_module
 from perfassert.frontends.generators.triton_grammar import LARGEST, check_functions, check_size
 from perfassert.frontends.generators.triton_language import Language
 from perfassert.kernel.integers import evaluate_integer
@@ -95,20 +94,21 @@ class TritonText:
         """
         file = f"<checked text {next(_numbers)}>"
         lines = StringIO("\n" * (self.line - 1) + self.text, newline=None).readlines()
-        linecache.cache[file] = (len(self.text), None, lines, file)
+        checked = CheckedText(file, tuple(lines))
         try:
             exec(compile(ast.Module([*functions], []), file, "exec", dont_inherit=True), space)
-            for function in functions:
-                made = space[function.name] = triton_module().JITFunction(space[function.name])
-                made.file_name = str(self.path)
-                if ast.dump(made.parse()) != ast.dump(ast.Module([function], [])):
-                    self.refuse(function, f"Triton reads {function.name!r} otherwise than Python")
+            with checked.readable():
+                for function in functions:
+                    made = space[function.name] = triton_module().JITFunction(space[function.name])
+                    made.file_name, made.checked_text = str(self.path), checked
+                    if ast.dump(made.parse()) != ast.dump(ast.Module([function], [])):
+                        self.refuse(
+                            function, f"Triton reads {function.name!r} otherwise than Python"
+                        )
         except KernelSourceError:
             raise
         except Exception as error:  # whatever Triton raises for a text that it does not expect
             self.refuse(functions[0], f"Triton cannot read it: {error!r}")
-        finally:
-            del linecache.cache[file]
 
     def _constants(self) -> Iterator[tuple[str, Any]]:
         """``NAME = tl.constexpr(64)`` beside the functions."""

@@ -28,7 +28,7 @@ from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.program import Member
 from perfassert.system.temporary import temporary_folder
 
-_OLDEST = (1, 19)
+_TESTED = ((1, 19), (1, 19))
 _BOUNDS = "dim"
 _MOST = 4  # dimensions
 _POINTERS = ("data", "grad")
@@ -65,7 +65,7 @@ def from_warp(
 
     Raises:
         KernelSourceError: no kernel of Warp's, or one with parameters of type ``Any``.
-        ToolchainMissing: Warp is not installed, or too old.
+        ToolchainMissing: Warp is not installed.
         KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
@@ -78,7 +78,7 @@ def from_warp(
         >>> pa.from_warp(double).name  # doctest: +SKIP
         'double'
     """
-    warp = package("warp", "warp", _OLDEST, "warp-lang")
+    warp = package("warp", "warp", _TESTED, "warp-lang")
     if not isinstance(kernel, warp.Kernel):
         raise KernelSourceError(
             f"{in_short(kernel)} is no kernel; decorate a function with @wp.kernel"
