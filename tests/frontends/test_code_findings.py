@@ -138,6 +138,27 @@ def test_sectors_are_counted_by_brute_force():
         assert sectors(lanes, {0: width}) == len(touched)
 
 
+LISTING = """
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   MOV R2, c[0x0][0x160] ;
+        /*0020*/               @P0 BRA `(.L_x_0) ;
+        /*0030*/                   IMAD R2, R0, c[0x0][0x170], RZ ;
+        /*0040*/                   EXIT ;
+.L_x_0:
+        /*0050*/                   IMAD R4, R0, 0x4, R2 ;
+        /*0060*/                   STG.E [R4.64], R0 ;
+        /*0070*/                   EXIT ;
+"""
+
+
+def test_a_path_does_not_see_what_another_one_writes():
+    assert find_in_code(LISTING, 0) == ()
+    fallen_through = LISTING.replace("EXIT ;\n.L_x_0", "NOP ;\n.L_x_0")
+    assert find_in_code(fallen_through, 0) == (), "two paths meet, so nothing is known"
+    only_one = fallen_through.replace("@P0 BRA `(.L_x_0)", "NOP")
+    assert [f.kind for f in find_in_code(only_one, 0)] == ["uncoalesced"]
+
+
 def test_a_text_that_is_no_listing_has_no_findings():
     assert find_in_code("", 0) == ()
     assert find_in_code("/*0000*/ FOO [,, `(", 4) == ()

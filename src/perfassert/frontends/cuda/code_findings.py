@@ -30,6 +30,7 @@ _TARGET = re.compile(r"`\((\.L_\w+)\)")
 _CALLED = re.compile(r"`\(([^)]+)\)")
 _STACK_POINTER = re.compile(r"\[R1(?:\+0x[0-9a-f]+)?\]")
 _BYTES = {"64": 8, "128": 16, "256": 32, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
+_ENDS = ("BRA", "EXIT", "RET", "BRX", "JMP")  # without a condition
 _GLOBAL = {"LDG": "load", "STG": "store", "LD": "load", "ST": "store"}
 _SHARED = {"LDS": "load", "STS": "store"}
 _SECTOR, _BANKS, _WORD = 32, 32, 4
@@ -86,18 +87,18 @@ def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
         text: of ``nvdisasm``, the section of one kernel.
         spill_bytes: of a thread, which are no local arrays.
     """
-    code, loops = _read(text)
+    code, jumps = _read(text)
     total = sum(place.weight for place in code) or 1.0
     walk = _Walk(total)
     for number, place in enumerate(code):
-        walk.visit(place, loops.get(number))
+        walk.visit(number, place, jumps.get(number))
     findings = [*walk.findings(), *_local_memory(code, spill_bytes, total), *_doubles(code, total)]
     findings += _calls(code)
     return tuple(sorted(findings, key=lambda f: -f.cost))
 
 
 def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
-    """Instructions with their weights, and jumps back → where to."""
+    """Instructions with their weights, and jumps → where to."""
     code: list[_Place] = []
     labels: dict[str, int] = {}
     for match in _LINE.finditer(text):
@@ -107,7 +108,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
             base = match[2].partition(".")[0]
             operands = match[3].rstrip().split(", ") if match[3] else []
             code.append(_Place(base, match[1] or "", match[2], operands))
-    back: dict[int, int] = {}
+    jumps: dict[int, int] = {}
     depths = [0] * len(code)
     for number, place in enumerate(code):
         if (
@@ -116,17 +117,13 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
             or not (targets := _TARGET.findall(place.operands[-1]))
         ):
             continue
-        start = labels.get(targets[-1], len(code))
-        if start < number:
-            back[number] = start
-    for number, start in back.items():
-        if start == number:
-            continue  # the jump to itself behind the last instruction
-        for inside in range(start, number + 1):
+        jumps[number] = labels.get(targets[-1], len(code))
+    for number, start in jumps.items():  # the jump behind the last instruction leads to itself
+        for inside in range(start, number + 1 if start < number else 0):
             depths[inside] += 1
     for place, depth in zip(code, depths, strict=True):
         place.weight = _ITERATIONS ** min(depth, _DEEPEST)
-    return code, back
+    return code, jumps
 
 
 class _Walk:
@@ -135,21 +132,34 @@ class _Walk:
     def __init__(self, total: float) -> None:
         self.total = total
         self.values = LaneValues()
+        self.arriving: dict[int, LaneValues] = {}
+        self.is_reached = True
         self.groups: dict[tuple[str, Lanes, object], _Accesses] = defaultdict(_Accesses)
         self.conflicts: list[tuple[float, float]] = []
         self.divergent: list[float] = []
 
-    def visit(self, place: _Place, back_to: int | None) -> None:
-        """Read an instruction."""
+    def visit(self, number: int, place: _Place, target: int | None) -> None:
+        """Read an instruction; ``target``: of a jump."""
+        if (arriving := self.arriving.pop(number, None)) is not None:
+            self.values.meet(arriving, self.is_reached)
+            self.is_reached = True
         if place.base in _GLOBAL or place.base in _SHARED:
             address = self.values.address(place.operands)
             if address is not None and address.lanes is not None and address.lanes != SAME:
                 self._note(place, address)
-        if place.base == "BRA" and back_to is not None:
+        if target is not None and target > number:
+            known = self.arriving.get(target)
+            if known is None:
+                self.arriving[target] = self.values.copy()
+            else:
+                known.meet(self.values, is_reached=True)
+        elif target is not None:
             conditions = [place.guard, *place.operands[:-1]]
             if any(c and self.values.read(c.lstrip("!")).lanes is None for c in conditions):
                 self.divergent.append(place.weight / self.total)
         self.values.step(place.base, place.opcode, place.operands)
+        if place.base in _ENDS and not place.guard and len(place.operands) <= 1:
+            self.is_reached = False
 
     def _note(self, place: _Place, address: Address) -> None:
         assert address.lanes is not None

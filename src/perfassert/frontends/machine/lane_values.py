@@ -6,8 +6,9 @@ and the difference of each lane to it; or nothing where data decides. ``IMAD R2,
 ``R0 = threadIdx.x`` and ``R4`` a parameter makes R2 *unknown + (0, 12, 24, …)*: neighbouring
 threads are 12 apart, whatever the parameter is.
 
-Paths and guards are not followed: of two definitions the later one in the listing counts. So what
-is found is a hint for a reader, and no number of a prediction rests on it.
+A jump forward takes its values along; where two paths meet, what differs is unknown. Guards and
+jumps back are not followed, so what is found is a hint for a reader, and no number of a prediction
+rests on it.
 """
 
 from __future__ import annotations
@@ -69,6 +70,23 @@ class LaneValues:
     def __init__(self) -> None:
         self._values: dict[str, LaneValue] = {}
         self._versions: dict[str, int] = {}
+        self._writes = 0
+
+    def copy(self) -> LaneValues:
+        """Copy what is known here, for the place that a jump leads to."""
+        other = LaneValues()
+        other._values, other._versions = self._values.copy(), self._versions.copy()
+        return other
+
+    def meet(self, other: LaneValues, is_reached: bool) -> None:
+        """Go on where another path arrives; ``is_reached``: on this one, too."""
+        if not is_reached:
+            self._values, self._versions = other._values.copy(), other._versions.copy()
+            return
+        for name, value in other._values.items():
+            own = self._values.setdefault(name, value)
+            if own != value:
+                self._assign(name, join(own, value))
 
     def step(self, base: str, opcode: str, operands: Sequence[str]) -> None:
         """Carry out one instruction, whatever its guard; ``base``: the opcode's first part."""
@@ -95,7 +113,8 @@ class LaneValues:
 
     def _assign(self, target: str, value: LaneValue) -> None:
         self._values[target] = value
-        self._versions[target] = self._versions.get(target, 0) + 1
+        self._writes += 1
+        self._versions[target] = self._writes
 
     def read(self, text: str) -> LaneValue:
         """Of an operand."""
