@@ -21,9 +21,43 @@ _FEATURE = re.compile(
 _HOST_COMPILER = re.compile(
     r"Failed to preprocess host compiler properties|(?:g\+\+|gcc): not found"
 )
-_TEXTURE = re.compile(
-    r"texture is not a template|\"(?:texture|tex[123]D\w*|cudaBindTexture\w*)\" is undefined"
-)
+_REMOVED = {
+    r"texture is not a template"
+    r"|\"(?:texture|tex[123]D\w*|cuda(?:Unb|B)indTexture\w*)\" is undefined": (
+        "CUDA 12 removed texture references: use texture objects (cudaTextureObject_t), or set "
+        "CUDA_HOME to a toolkit of CUDA 11"
+    ),
+    r"\"__shfl(?:_up|_down|_xor)?\" is undefined": (
+        "votes and shuffles name their lanes since CUDA 9: __shfl_sync(0xffffffff, value, lane), "
+        "and so __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync"
+    ),
+    r"\"__(?:any|all|ballot)\" is undefined": (
+        "votes and shuffles name their lanes since CUDA 9: __ballot_sync(0xffffffff, predicate), "
+        "and so __any_sync, __all_sync"
+    ),
+    r"\"cudaDevicePropDontCare\" is undefined": (
+        "CUDA 12 removed cudaDevicePropDontCare: write cudaDeviceProp prop = {};"
+    ),
+    r"\"cudaThread(?:Synchronize|Exit)\" is undefined": (
+        "CUDA 13 removed functions of threads: write cudaDeviceSynchronize, cudaDeviceReset"
+    ),
+    r"\"cudaDeviceProp\" has no member \"(?:clockRate|memoryClockRate|computeMode|deviceOverlap"
+    r"|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio)\"": (
+        "CUDA 13 removed this member: ask cudaDeviceGetAttribute(&value, cudaDevAttr…, device)"
+    ),
+    r"\"cub[^\"]*\" has no member \"(?:Max|Min|Sum|Difference|Division|Equality)\"": (
+        "CCCL 3 removed the function objects of CUB: write cuda::maximum<>{}, cuda::minimum<>{} "
+        "(<cuda/functional>), cuda::std::plus<>{} and their like (<cuda/std/functional>), or "
+        "compile with toolchain='12.4'"
+    ),
+    r"\"thrust[^\"]*\" has no member \"(?:unary|binary)_function\"": (
+        "CCCL 3 removed thrust::unary_function and binary_function: leave the base class out"
+    ),
+}
+"""What a compiler says of a name that a release of CUDA has removed → what takes its place.
+
+Release notes of CUDA 9, 12 and 13, and the migration guide of CCCL 3.0.
+"""
 _HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 _ELSEWHERE = {
@@ -137,11 +171,8 @@ def _remedy(message: str, file: str) -> str:
             "\nthe file has host code, for which nvcc needs a C++ compiler: "
             "apt-get install g++, or options=('-ccbin=…',)"
         )
-    if _TEXTURE.search(message):
-        return (
-            "\nCUDA 12 removed texture references: use texture objects (cudaTextureObject_t), "
-            "or set CUDA_HOME to a toolkit of CUDA 11"
-        )
+    if remedy := next((fix for text, fix in _REMOVED.items() if re.search(text, message)), ""):
+        return f"\n{remedy}"
     if _MISFIT.search(message):
         return (
             "\nthe source was written for another release of CUDA's libraries (CCCL) than the one "
