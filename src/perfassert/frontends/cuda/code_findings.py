@@ -233,6 +233,10 @@ def _worst(kind: str, candidates: Sequence[tuple[float, str]]) -> Iterator[CodeF
         yield CodeFinding(kind, message + _and_more(len(candidates)), cost)
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _and_more(count: int) -> str:
     return f" (and {count - 1} more)" if count > 1 else ""
 
@@ -320,8 +324,8 @@ def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
     if up and down and len(doubles) >= 1:
         yield CodeFinding(
             DOUBLES,
-            f"{len(doubles)} instructions on doubles between conversions from float and to it: a "
-            "literal without f, or a function of doubles",
+            f"{_count(len(doubles), 'instruction')} on doubles between conversions from float and "
+            "to it: a literal without f, or a function of doubles",
             sum(p.weight for p in doubles) * _WHOLE_WARP / total,
         )
 
