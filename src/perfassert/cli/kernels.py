@@ -91,14 +91,9 @@ def _matches(info: KernelInfo, pattern: str) -> bool:
 
 def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> float | None:
     """``None`` where no such block fits."""
-    from perfassert.hardware.occupancy import occupancy
+    from perfassert.comparison.weighing import occupancy_of
 
-    if block is None or device is None:
-        return None
-    try:
-        return occupancy(device, block, max(info.registers, 1), info.shared_bytes).fraction
-    except LaunchError:
-        return None
+    return None if block is None or device is None else occupancy_of(info, block, device)
 
 
 def _text(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfassert.survey.survey import Survey
 
 _ARCH = "sm_80"
-"""What sources are compiled for where nothing is said."""
+"""Architecture of sources, unless an option names one."""
 
 
 def add(commands: Any) -> None:
@@ -82,7 +82,7 @@ def _survey(options: argparse.Namespace) -> int:
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:
-    """Those of ``--fail-on``, read before anything is compiled."""
+    """Read the kinds of ``--fail-on``, before anything is compiled."""
     from perfassert.frontends.cuda.code_findings import KINDS
 
     named = tuple(part.strip() for part in (text or "").split(",") if part.strip())
@@ -94,7 +94,7 @@ def _kinds(text: str | None) -> tuple[str, ...]:
 
 
 def _pins(options: argparse.Namespace, result: Survey) -> tuple[PinChange, ...] | None:
-    """What has changed since the file of ``--check`` was written; None without one."""
+    """Write the pins, or list what has changed since; None without ``--check``."""
     from perfassert.survey.pins import compare_pins, write_pins
 
     if options.pin is not None:

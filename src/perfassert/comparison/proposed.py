@@ -8,7 +8,7 @@ from typing import Any
 
 from perfassert.comparison.compare import DEFAULT_TOLERANCE, time_tolerance
 from perfassert.comparison.kernel_changes import CodeDiff, KernelDiff, Placed, verdict, worst_first
-from perfassert.comparison.sides import Reading
+from perfassert.comparison.sides import SOURCES, Reading
 from perfassert.comparison.status import Status
 from perfassert.errors import PerfAssertError
 from perfassert.facade.prediction import Prediction
@@ -31,7 +31,6 @@ from perfassert.report.tables import percent
 MOST = 8
 """Kernels whose times are predicted: a comparison without launches is quick."""
 _LARGEST = 5_000 * 16  # bytes of code
-_SOURCES = (".cu", ".ptx")
 _OPEN = (Status.WORSE, Status.MIXED, Status.BETTER)
 
 
@@ -97,7 +96,7 @@ def _times(
     readings: tuple[Reading, Reading],
     device: Device | None,
 ) -> ProposedTimes | None:
-    """Of a kernel whose launch can be proposed; None where guesses tell its times apart."""
+    """Predict both sides of a kernel; None without a launch to propose, or where guesses differ."""
     arch = kernel.pair.known.arch
     target = device if device is not None and device.arch == arch.rstrip("af") else device_of(arch)
     infos = (kernel.pair.base, kernel.pair.head)
@@ -105,7 +104,7 @@ def _times(
     block: tuple[int, ...] = ()
     for info, placed_kernels, reading in zip(infos, sides, readings, strict=True):
         placed = placed_kernels.get(id(info))
-        if placed is None or target is None or placed.path.suffix not in _SOURCES:
+        if placed is None or target is None or placed.path.suffix not in SOURCES:
             return None
         try:
             block = block or proposed_block(placed.path, without_parameters(placed.info.name))

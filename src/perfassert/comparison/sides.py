@@ -23,7 +23,7 @@ from perfassert.system.process_pool import Progress, map_in_threads
 from perfassert.system.temporary import temporary_folder
 
 _BUILT = (".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".lib", ".dll")
-_SOURCES = (".cu", ".ptx")
+SOURCES = (".cu", ".ptx")
 WHEEL = ".whl"
 _LARGEST = 8 << 30  # bytes of a member of a wheel
 
@@ -125,7 +125,7 @@ def _list_kernels(file: Path, reading: Reading, **compilation: Any) -> Sequence[
 
 
 def _wheel_units(wheel: Path, shown: str, reading: Reading) -> Iterator[_Unit]:
-    """What is compiled in a wheel, each member taken out when its turn comes."""
+    """List what is compiled in a wheel; each member is taken out when its turn comes."""
     with _open_wheel(wheel) as archive:
         names = [m.filename for m in archive.infolist() if PurePath(m.filename).suffix in _BUILT]
     if not names:
@@ -176,7 +176,7 @@ def _compilation(file: Path, reading: Reading) -> Mapping[str, Any]:
 
 def from_sources(side: CodeSide) -> bool:
     """Whether the other side is to be read as sources, too."""
-    return any(placed.path.suffix in _SOURCES for placed in side.kernels)
+    return any(placed.path.suffix in SOURCES for placed in side.kernels)
 
 
 def _files(folder: Path, reading: Reading) -> list[Path]:
@@ -188,7 +188,7 @@ def _files(folder: Path, reading: Reading) -> list[Path]:
         return sorted(chosen)
     every = sorted(f for f in folder.rglob("*") if f.is_file() and not _is_hidden(f, folder))
     built = (*_BUILT, WHEEL)
-    for kinds in (_SOURCES, built) if reading.sources_first else (built, _SOURCES):
+    for kinds in (SOURCES, built) if reading.sources_first else (built, SOURCES):
         if kinds is built and reading.toolchain:
             continue
         if matching := [f for f in every if f.suffix in kinds]:
@@ -220,4 +220,4 @@ def without_host_code(base: CodeSide, head: CodeSide) -> tuple[CodeSide, CodeSid
 
 def _counts(file: str) -> bool:
     """Whether it has device code for certain: it was named alone, or is a source."""
-    return not file or file.endswith(_SOURCES)
+    return not file or file.endswith(SOURCES)

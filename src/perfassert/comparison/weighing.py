@@ -1,4 +1,4 @@
-"""What a change of a kernel's code is worth, without a launch: cycles, spills, occupancy, widths.
+"""Weighing of a change of code without a launch, by cycles, spills, occupancy and widths.
 
 Each number counts for what it does to time. Registers and shared memory count by the occupancy that
 they leave; instructions by the cycles for which they occupy their pipelines. How often a loop runs
@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perfassert.errors import LaunchError
 from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import occupancy
+from perfassert.hardware.occupancy import occupancy_or_none
+from perfassert.kernel.access import narrowest_width
 
 SLIGHT = 0.05
 """Share of the cycles that is not worth a word: rare paths count as much as all others."""
 BLOCKS = (64, 128, 256, 512, 1024)
 """Threads of the blocks whose occupancy counts."""
-_CARRIED = 0.1  # share of a direction's bytes from which on a width counts
 _LESS = 0.9  # so much of the bytes are as many as before
 
 
@@ -51,10 +50,7 @@ def issue_cycles(info: KernelInfo, device: Device) -> float:
 
 def occupancy_of(info: KernelInfo, block: int, device: Device) -> float | None:
     """Return the share of warp slots in use; None where no such block fits."""
-    try:
-        return occupancy(device, block, max(info.registers, 1), info.shared_bytes).fraction
-    except LaunchError:
-        return None
+    return occupancy_or_none(device, block, max(info.registers, 1), info.shared_bytes)
 
 
 def mean_occupancy(info: KernelInfo, device: Device, blocks: Sequence[int] = BLOCKS) -> float:
@@ -99,11 +95,6 @@ def _widening(before: Mapping[int, int], after: Mapping[int, int]) -> int:
     """Below 0 where as many bytes as before are accessed in narrower pieces."""
     if not before or not after:
         return 0
-    change = _sign(_narrowest(after) - _narrowest(before))
+    change = _sign(narrowest_width(after) - narrowest_width(before))
     fewer = sum(after.values()) < _LESS * sum(before.values())
     return 0 if change < 0 and fewer else change
-
-
-def _narrowest(sizes: Mapping[int, int]) -> int:
-    whole = sum(sizes.values())
-    return min(width for width, size in sizes.items() if size >= _CARRIED * whole)

@@ -49,6 +49,16 @@ def occupancy(
     return Occupancy(warps_per_unit / device.max_warps_per_unit, blocks, warps_per_unit, limited_by)
 
 
+def occupancy_or_none(
+    device: Device, threads_per_block: int, registers: int, shared_bytes: int
+) -> float | None:
+    """Return the share of warp slots in use; None where not even one block fits."""
+    try:
+        return occupancy(device, threads_per_block, registers, shared_bytes).fraction
+    except LaunchError:
+        return None
+
+
 def check_block(device: Device, block: Sequence[int], shared_bytes: int) -> None:
     """Raise :class:`LaunchError` for a block that the device cannot run, whatever its kernel is.
 

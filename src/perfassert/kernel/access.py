@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -33,3 +34,18 @@ class Access:
 
     def __str__(self) -> str:
         return self.text
+
+
+_CARRIED = 0.1
+"""Share of a direction's bytes from which on a width counts: the last elements of a row may be
+narrow. The tenth is that of the metrics ``load_width`` and ``store_width``."""
+
+
+def narrowest_width(bytes_by_width: Mapping[int, float]) -> int:
+    """Find the least width whose accesses carry a tenth of all bytes.
+
+    >>> narrowest_width({16: 4096.0, 4: 12.0}), narrowest_width({16: 4096.0, 4: 1024.0})
+    (16, 4)
+    """
+    whole = sum(bytes_by_width.values())
+    return min(width for width, moved in bytes_by_width.items() if moved >= _CARRIED * whole)

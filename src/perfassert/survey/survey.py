@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfassert.comparison.kernel_changes import Placed
 from perfassert.comparison.sides import Reading, side, without_host_code
-from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.code_findings import CLIFF, LOCAL_ARRAY, SPILLS, CodeFinding
 from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.hardware.load import device_of
 from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import occupancy
+from perfassert.hardware.occupancy import occupancy_or_none
 from perfassert.report.tables import percent
 from perfassert.system.process_pool import Progress
 
@@ -54,10 +55,8 @@ class Survey:
     @property
     def counts(self) -> Mapping[str, int]:
         """Kind of finding → kernels that have it, the most first."""
-        kinds = [f.kind for row in self.rows for f in row.findings]
-        return {
-            kind: kinds.count(kind) for kind in sorted(set(kinds), key=lambda k: -kinds.count(k))
-        }
+        kinds = sorted(finding.kind for row in self.rows for finding in row.findings)
+        return dict(Counter(kinds).most_common())
 
 
 def survey(
@@ -106,7 +105,7 @@ def _row(placed: Placed, path: str, device: Device | None) -> SurveyRow:
 
 
 def _of_code(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
-    """Those of the code that cost something, spills with their cause."""
+    """Select the findings of the code that cost something, and say why registers are spilled."""
     limit, cause = _register_limit(info, device)
     has_array = any(f.kind == LOCAL_ARRAY for f in info.findings)
     for finding in info.findings:
@@ -126,7 +125,8 @@ def _register_limit(info: KernelInfo, device: Device | None) -> tuple[int, str]:
         return most, f"a thread has the {most} registers that the architecture allows"
     if threads and device is not None:
         blocks = device.registers_per_unit // (limit * threads)
-        if blocks and device.registers_per_unit // (blocks * threads) // 8 * 8 == limit:
+        step = device.register_allocation_unit // device.warp_size
+        if blocks and device.registers_per_unit // (blocks * threads) // step * step == limit:
             bounds = f"launch bounds of {threads} threads"
             more = f" and {blocks} blocks" if blocks > 1 else ""
             return limit, f"{bounds}{more} leave {limit} registers"
@@ -138,11 +138,10 @@ def _cliff(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
     if device is None:
         return
     block = info.max_threads or BLOCK
-    now = _occupancy(device, block, info.registers, info)
-    for fewer in range(1, _FEWER + 1):
-        then = _occupancy(device, block, info.registers - fewer, info)
-        if now and then >= _HIGHER * now:
-            left = info.registers - fewer
+    now = occupancy_or_none(device, block, info.registers, info.shared_bytes)
+    for left in range(info.registers - 1, max(0, info.registers - _FEWER - 1), -1):
+        then = occupancy_or_none(device, block, left, info.shared_bytes)
+        if now and then and then >= _HIGHER * now:
             yield CodeFinding(
                 CLIFF,
                 f"{info.registers} registers allow {percent(now, signed=False)} occupancy in "
@@ -150,11 +149,3 @@ def _cliff(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
                 _LEAST_COST * (then / now - 1),
             )
             return
-
-
-def _occupancy(device: Device, block: int, registers: int, info: KernelInfo) -> float:
-    """0 where no such block fits."""
-    try:
-        return occupancy(device, block, max(registers, 1), info.shared_bytes).fraction
-    except LaunchError:
-        return 0.0

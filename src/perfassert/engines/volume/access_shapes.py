@@ -9,11 +9,7 @@ from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.engines.volume.reuse import AnyGroup
 from perfassert.hardware.model import Device
-from perfassert.kernel.access import Direction
-
-_CARRIED = 0.1
-"""Share of a direction's bytes from which on an access counts: what is left, such as the last
-elements of a row, may be narrow."""
+from perfassert.kernel.access import Direction, narrowest_width
 
 
 def access_shapes(
@@ -43,20 +39,12 @@ def access_shapes(
             fewest = max(1.0, group.item_bytes * cost.lanes / row)
             least += min(cost.wavefronts, fewest) * cost.executions
     widths = {
-        f"{d.value}_width": float(narrowest(by)) for d, by in moved.items() if any(by.values())
+        f"{d.value}_width": float(narrowest_width(by))
+        for d, by in moved.items()
+        if any(by.values())
     }
     return {**widths, **({"bank_conflicts": wavefronts / least} if least else {})}
 
 
 def _costs_of(group: AnyGroup, costs: Mapping[int, AccessCost]) -> Iterator[AccessCost]:
     return (costs[number] for number in group.members if number in costs)
-
-
-def narrowest(bytes_by_width: Mapping[int, float]) -> int:
-    """Find the least width whose accesses carry a tenth of all bytes.
-
-    >>> narrowest({16: 4096.0, 4: 12.0}), narrowest({16: 4096.0, 4: 1024.0})
-    (16, 4)
-    """
-    whole = sum(bytes_by_width.values())
-    return min(width for width, moved in bytes_by_width.items() if moved >= _CARRIED * whole)

@@ -1,4 +1,4 @@
-"""What a kernel's machine code shows by itself, without a launch: findings for ``survey``."""
+"""Findings of ``survey``: waste that machine code shows by itself, without a launch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WIDEST = 16
 _WORST = 2.0  # so many times the sectors or wavefronts that would do
 _ITERATIONS = 8.0  # of a loop of which nothing is known
 _DEEPEST = 3
-_WHOLE_WARP = 4  # doubles among floats are told where there are as many
+_DOUBLE_COST = 4  # instructions that one on doubles stands for in the order of a survey, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _Place:
 
     @property
     def width(self) -> int:
-        return next((_BYTES[m] for m in self.opcode.split(".") if m in _BYTES), 4)
+        return access_width(self.opcode)
 
 
 @dataclass(slots=True)
@@ -78,6 +78,15 @@ class _Accesses:
     offsets: dict[int, int] = field(default_factory=dict)  # offset → width
     weight: float = 0.0
     count: int = 0
+
+
+def access_width(opcode: str) -> int:
+    """Return the bytes that a memory instruction moves for each thread.
+
+    >>> access_width("LDG.E.128.CONSTANT"), access_width("STS.U16"), access_width("LDG.E")
+    (16, 2, 4)
+    """
+    return next((_BYTES[part] for part in opcode.split(".") if part in _BYTES), _WORD)
 
 
 def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
@@ -321,12 +330,12 @@ def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
     up = any(p.opcode.startswith("F2F.F64.F32") for p in code)
     down = any(p.opcode.startswith("F2F.F32.F64") for p in code)
     doubles = [p for p in code if p.base in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")]
-    if up and down and len(doubles) >= 1:
+    if up and down and doubles:
         yield CodeFinding(
             DOUBLES,
             f"{_count(len(doubles), 'instruction')} on doubles between conversions from float and "
             "to it: a literal without f, or a function of doubles",
-            sum(p.weight for p in doubles) * _WHOLE_WARP / total,
+            sum(p.weight for p in doubles) * _DOUBLE_COST / total,
         )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.code_findings import CodeFinding, find_in_code
+from perfassert.frontends.cuda.code_findings import CodeFinding, access_width, find_in_code
 from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
@@ -31,7 +31,6 @@ _INSTRUCTION = re.compile(
 )
 _STACK_WORD = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
 _WORDS = {"64": 2, "128": 4}
-_BYTES = {"64": 8, "128": 16, "256": 32, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 _SPACES = ("global_", "shared_", "local_")
 _DIRECTIONS = ("_load", "_store")
 _LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
@@ -376,8 +375,7 @@ def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]
     for opcode, _ in code:
         kind = operation_class(opcode, arch) or ""
         if kind.startswith(_SPACES) and kind.endswith(_DIRECTIONS):
-            width = next((_BYTES[m] for m in opcode.split(".") if m in _BYTES), 4)
-            counts[f"{kind} {width} B"] += 1
+            counts[f"{kind} {access_width(opcode)} B"] += 1
     return dict(sorted(counts.items()))
 
 

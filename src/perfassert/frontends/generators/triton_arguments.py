@@ -20,7 +20,7 @@ _ALIGNED = 256
 
 @dataclass(frozen=True)
 class CallArguments:
-    """What :func:`from_triton` takes of a call, and the arguments of the launch."""
+    """Arguments of a call as :func:`from_triton` takes them, and those of its launch."""
 
     signature: Mapping[str, str]
     constants: Mapping[str, Any]

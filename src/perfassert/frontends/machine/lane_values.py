@@ -47,7 +47,7 @@ class LaneValue(NamedTuple):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all lanes have the same."""
+        """Tell whether all lanes have the same."""
         return self.lanes == SAME
 
 
@@ -117,7 +117,7 @@ class LaneValues:
         self._versions[target] = self._writes
 
     def read(self, text: str) -> LaneValue:
-        """Of an operand."""
+        """Read the value of an operand."""
         first = text[:1]
         if first == "c":
             return UNIFORM
@@ -134,11 +134,11 @@ class LaneValues:
         return UNIFORM  # a word of constant memory, or a literal of another kind
 
     def register(self, name: str) -> LaneValue:
-        """Of a register; what was never written is a parameter of a function."""
+        """Read a register; one that was never written is a parameter of a function."""
         return _ZERO if name in ("RZ", "URZ") else self._values.get(name, UNIFORM)
 
     def address(self, operands: Sequence[str]) -> Address | None:
-        """Of a memory instruction, None where it has none."""
+        """Find the address of a memory instruction; None where it has none."""
         for text in operands:
             groups = [g for g in _BRACKETS.findall(text) if _REGISTER.search(g)]
             if not groups or text.startswith("c["):
