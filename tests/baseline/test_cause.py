@@ -47,13 +47,15 @@ def test_the_bound_that_decides_is_reverted():
     assert explanation.share == 1.0
 
 
-def test_other_compilers_stand_in_place_of_a_cause():
+def test_other_compilers_are_named_beside_the_cause():
     slower = {"time": 22e-6, "shared_wavefronts": 200, "bounds": {"shared": 20e-6}}
     old = {**BEFORE, "compilers": "nvcc 13.0 with gcc 12.2"}
     new = {**after(**slower), "compilers": "nvrtc 13.5"}
     said = "compiled otherwise: nvcc 13.0 with gcc 12.2 → nvrtc 13.5"
-    assert explain_rise(old, new) == said
-    assert "shared memory" in explain_rise(old, {**new, "compilers": old["compilers"]})
+    assert explain_rise(old, new) == f"{explain_rise(BEFORE, new)}; {said}"
+    assert "shared memory" in explain_rise(old, new)
+    alone = {**after(time=22e-6, bounds={"dram": 22e-6}), "compilers": "nvrtc 13.5"}
+    assert explain_rise(old, alone) == said  # nothing else explains it
     assert "shared memory" in explain_rise(BEFORE, new)  # which compiler it was is not known
     assert "compiled" not in explain_rise(old, {**new, "kernel_digest": "a"})
 

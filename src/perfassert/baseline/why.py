@@ -28,9 +28,11 @@ def explain_rise(
     explanation = explain(old, new)
     if explanation is None:
         return ""
-    if otherwise := other_compilers(old, new):  # which may be all there is to it
+    otherwise = other_compilers(old, new)
+    if otherwise and not explanation.causes:  # it may be all there is to it
         return otherwise
-    return "; ".join((str(explanation), *_details(explanation, old, new, prediction, base)))
+    details = _details(explanation, old, new, prediction, base)
+    return "; ".join(filter(None, (str(explanation), *details, otherwise)))
 
 
 def _details(

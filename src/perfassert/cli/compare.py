@@ -55,7 +55,7 @@ def _compare(options: argparse.Namespace) -> int:
     from perfassert.comparison.read import read
 
     comparison = compare(read(options.base), read(options.head), time_tolerance(options.tolerance))
-    status, reason = _status(comparison, options)
+    status, reason = exit_status(comparison, options.allow_gone, options.require_all)
     markdown = text.markdown(comparison, failed=status != OK, link=link_of(options))
     if options.json:
         print(json.dumps(text.to_dict(comparison)))
@@ -71,16 +71,18 @@ def _compare(options: argparse.Namespace) -> int:
     return status
 
 
-def _status(comparison: ReportComparison, options: argparse.Namespace) -> tuple[int, str]:
+def exit_status(
+    comparison: ReportComparison, allow_gone: bool = False, require_all: bool = False
+) -> tuple[int, str]:
     """The exit status, and why where the comparison does not show it."""
     from perfassert.comparison.status import Status
 
-    lost = () if options.allow_gone else comparison.of(Status.GONE, Status.BROKEN)
+    lost = () if allow_gone else comparison.of(Status.GONE, Status.BROKEN)
     if comparison.of(Status.SLOWER) or lost:
         return FAILED, ""
-    if options.require_all and not comparison.items:
+    if require_all and not comparison.items:
         return FAILED, "there is nothing to compare (--require-all)"
-    if options.require_all and comparison.of(Status.NEW):
+    if require_all and comparison.of(Status.NEW):
         return FAILED, "some predictions are new (--require-all)"
     if comparison.of(Status.INCOMPARABLE):
         return USAGE, "some predictions are incomparable"

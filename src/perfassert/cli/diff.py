@@ -40,6 +40,7 @@ def add(commands: Any) -> None:
         "--fail-on allows, 2 where nothing can be compared.",
         "before.cubin after.cubin", "main HEAD --arch sm_80 --launches launches.toml --device a100",
         "stencil.cu --toolchain 12.4..13.0 --device a100",
+        "--with triton==3.6.0..3.7.1 tests/test_kernels.py",
     )  # fmt: skip
     what = "a file or folder (CUDA, PTX, cubins, objects, libraries, programs), or a git revision"
     parser.add_argument("base", metavar="BASE", help=what)
@@ -47,6 +48,7 @@ def add(commands: Any) -> None:
         "head", metavar="HEAD", nargs="?",
         help="the newer one; left out with two releases in --toolchain",
     )  # fmt: skip
+    parser.add_argument("more", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument(
         "--build",
         metavar="COMMAND",
@@ -66,6 +68,12 @@ def add(commands: Any) -> None:
         parser,
         toolchain="the compiler's release, as 12.4; 12.4..13.0 compares BASE compiled by both",
     )
+    parser.add_argument(
+        "--with", dest="versions", metavar="NAME==BASE..HEAD",
+        help="compare what two versions of a package (triton, nvidia-cutlass-dsl, numba-cuda, "
+        "warp-lang, pystencils) make of the tests or modules that are given instead of BASE and "
+        "HEAD; each in an environment of its own; cuda==12.4..13.0 is --toolchain",
+    )  # fmt: skip
     parser.add_argument(
         "--launches", metavar="FILE",
         help="of perfassert record: compare what they take, too; a folder or revision may have "
@@ -103,6 +111,12 @@ def _diff(options: argparse.Namespace) -> int:
     if options.launches_from is not None and options.launches is None:
         raise LaunchError("--launches-from says whose launches are predicted; give --launches FILE")
     limits = _limits(options)
+    if options.versions is not None and not _is_toolchain(options):
+        from perfassert.cli.diff_versions import diff_versions
+
+        return diff_versions(options, limits)
+    if options.more:
+        raise KernelSourceError(f"{options.more[0]}: two sides are compared; only --with has more")
     commands = _commands(options)
     device = load_device(options.device) if options.device else None
     if options.block and device is None:
@@ -130,6 +144,17 @@ def _commands(options: argparse.Namespace) -> tuple[CommandPattern, ...]:
     from perfassert.perf_toml.affected_commands import read_commands
 
     return read_commands(Path(options.affected))
+
+
+def _is_toolchain(options: argparse.Namespace) -> bool:
+    """Tell ``--with cuda==12.4..13.0``, which becomes what it stands for: ``--toolchain``."""
+    name, _, releases = options.versions.partition("==")
+    if name != "cuda":
+        return False
+    if options.toolchain is not None:
+        raise KernelSourceError(f"--with {options.versions} and --toolchain: give one of them")
+    options.toolchain = releases
+    return True
 
 
 def _toolchain_pair(options: argparse.Namespace) -> tuple[str, str] | None:

@@ -1,0 +1,139 @@
+"""Environments that differ in one distribution: ``triton 3.6.0``, and all else as here.
+
+Each is a virtual environment of its own, kept in the cache folder. What it lacks is imported from
+the environment that runs, so that tests find their other packages and perfassert itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.frontends.toolchain import cache
+from perfassert.system.temporary import temporary_folder
+
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_VERSION = r"[0-9][A-Za-z0-9+!_-]*(?:\.[A-Za-z0-9+!_-]+)*"
+_PAIR = re.compile(rf"({_NAME})==({_VERSION})\.\.({_VERSION})")
+_KEPT = 8
+"""Environments; those that were not used for longest are removed."""
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+_LINES = 12  # of a failed program's output
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPair:
+    """A distribution and two of its versions, the older one first."""
+
+    name: str
+    base: str
+    head: str
+
+
+def version_pair(text: str) -> VersionPair:
+    """Read ``"triton==3.6.0..3.7.1"``.
+
+    Raises:
+        KernelSourceError: a text of another form.
+
+    Example:
+        >>> version_pair("triton==3.6.0..3.7.1")
+        VersionPair(name='triton', base='3.6.0', head='3.7.1')
+    """
+    match = _PAIR.fullmatch(text)
+    if match is None:
+        raise KernelSourceError(
+            f"--with {text}: write a distribution and two of its versions, as triton==3.6.0..3.7.1"
+        )
+    return VersionPair(*match.groups())
+
+
+def make_environment(name: str, version: str) -> Path:
+    """Return the interpreter of an environment with that version, made from wheels if need be.
+
+    Raises:
+        ToolchainMissing: neither uv nor pip is there.
+        KernelSourceError: the version cannot be installed from wheels.
+    """
+    place = _place(name, version)
+    if not place.is_dir():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder() as folder:
+            made = folder / "environment"
+            venv.EnvBuilder(symlinks=os.name == "posix").create(made)
+            _install(_python(made), f"{name}=={version}")
+            _add_own_packages(made)
+            shutil.move(made, place)
+    os.utime(place)
+    _remove_oldest(place.parent)
+    return _python(place)
+
+
+def _place(name: str, version: str) -> Path:
+    """The folder of an environment: another one beside another interpreter or environment."""
+    key = "\0".join((name.lower(), version, sys.version, sys.prefix))
+    digest = sha256(key.encode()).hexdigest()[:12]
+    return cache.folder() / "environments" / f"{name}-{version}-{digest}"
+
+
+def _python(environment: Path) -> Path:
+    names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return environment.joinpath(*names)
+
+
+def _install(python: Path, requirement: str) -> None:
+    only_wheels = ["--only-binary", ":all:", requirement]
+    if uv := shutil.which("uv"):
+        command = [uv, "pip", "install", "--quiet", "--python", str(python), *only_wheels]
+    else:
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+        command = [*pip, "--disable-pip-version-check", "--no-input", *only_wheels]
+        if subprocess.run(
+            [sys.executable, "-m", "pip", "--version"], capture_output=True
+        ).returncode:
+            raise ToolchainMissing(f"{requirement} is installed by uv or pip; install one of them")
+    done = run_quietly(command)
+    if done.returncode:
+        raise KernelSourceError(
+            f"{requirement} cannot be installed from wheels: {last_lines(done.stdout)}"
+        )
+
+
+def run_quietly(
+    command: Sequence[str], environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of the user's to its end; its output comes back as one text."""
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", check=False,
+    )  # fmt: skip
+
+
+def last_lines(text: str) -> str:
+    """Return the end of a program's output, where its error stands."""
+    return "\n".join(text.strip().splitlines()[-_LINES:]) or "it printed nothing"
+
+
+def _add_own_packages(environment: Path) -> None:
+    """Let the environment import the packages of this one, after its own."""
+    own = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
+    paths = {"base": str(environment), "platbase": str(environment)}
+    site = Path(sysconfig.get_path("purelib", "venv", paths))
+    line = f"import site; list(map(site.addsitedir, {own!r}))\n"
+    (site / "perfassert_packages.pth").write_text(line, encoding="utf-8")
+
+
+def _remove_oldest(folder: Path) -> None:
+    ordered = sorted(folder.iterdir(), key=lambda path: -path.stat().st_mtime)
+    for path in ordered[_KEPT:]:
+        shutil.rmtree(path, ignore_errors=True)
