@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 from typing import IO
 
@@ -38,6 +39,9 @@ SYSTEM_FOLDERS = (
 )  # fmt: skip
 """What programs and their libraries are; nobody's sources, nobody's settings."""
 _WRITABLE = ("/dev/null",)
+_LONGEST_POLL = (1 << 31) - 1  # milliseconds
+CLOCK_FACTOR = 10
+"""Seconds by the clock for each second of processor time that a run may take."""
 
 
 class TimeLimitReached(Exception):
@@ -46,7 +50,10 @@ class TimeLimitReached(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Of one run: seconds by the clock, bytes of address space, bytes of each file and output."""
+    """Of one run: seconds of processor time, bytes of address space, bytes of each file and output.
+
+    By the clock a run may take :data:`CLOCK_FACTOR` times as long, as on a machine that is busy.
+    """
 
     seconds: float
     memory_bytes: int
@@ -87,7 +94,7 @@ def run_process(
 
     Raises:
         OSError: the program is not there or cannot be executed.
-        TimeLimitReached: it took longer than ``bounds.seconds``.
+        TimeLimitReached: it, or what it started, took longer than ``bounds`` allows.
         PerfAssertError: ``PERFASSERT_SANDBOX=require`` and the kernel offers no sandbox.
     """
     words = list(command)
@@ -136,19 +143,35 @@ def start_python(
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """The exit status, as soon as there is one; ``Popen.wait`` with a limit looks every 50 ms."""
+    """The exit status, as soon as there is one; ``Popen.wait`` with a limit looks every 50 ms.
+
+    Raises:
+        subprocess.TimeoutExpired: it takes too long by the clock, or was ended for the processor
+            time of one of its processes, as the launcher limits it.
+    """
+    by_clock = CLOCK_FACTOR * seconds
     if sys.platform == "linux":
         with suppress(OSError):  # a kernel before 5.3
             handle = os.pidfd_open(process.pid)
             try:
                 waiting = select.poll()
                 waiting.register(handle, select.POLLIN)
-                if not waiting.poll(1000 * seconds):
-                    raise subprocess.TimeoutExpired(process.args, seconds)
+                if not waiting.poll(min(1000 * by_clock, _LONGEST_POLL)):
+                    raise subprocess.TimeoutExpired(process.args, by_clock)
             finally:
                 os.close(handle)
-            return process.wait()
-    return process.wait(seconds)
+            return _status_within(process, seconds)
+    return process.wait(by_clock)
+
+
+def _status_within(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Reap a process that has ended. One that failed and took all of its time was ended for it:
+    a compiler's own status does not say which signal ended what it had started."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode and usage.ru_utime + usage.ru_stime >= seconds:
+        raise subprocess.TimeoutExpired(process.args, seconds)
+    return process.returncode
 
 
 def _text(file: IO[bytes]) -> str:
@@ -181,6 +204,7 @@ def _launcher_command(
         return [sys.executable, "-I", *command] if script else list(command)
     words = [sys.executable, "-I", "-S", str(_LAUNCHER)]
     words += ["--memory", str(bounds.memory_bytes), "--files", str(bounds.file_bytes)]
+    words += ["--seconds", str(max(1, ceil(bounds.seconds)))]
     if mode() != "off":
         words.append("--alone")
         whole = os.path.join(folder or "", command[0])

@@ -3,8 +3,8 @@
 A script, not a module that others import from: it is started by path with ``python -I -S`` and
 imports the standard library only.
 
-``sandbox.py [--memory BYTES] [--files BYTES] [--alone] [--read PATH]... [--write PATH]...
-[--watch DESCRIPTOR] [--script] -- PROGRAM ARGUMENT...``
+``sandbox.py [--memory BYTES] [--files BYTES] [--seconds N] [--alone] [--read PATH]...
+[--write PATH]... [--watch DESCRIPTOR] [--script] -- PROGRAM ARGUMENT...``
 
 ``--alone`` asks for Landlock and seccomp: the program reads below the ``--read`` paths, writes
 below the ``--write`` paths, and reaches nothing else of the file system: not ``/proc``, where the
@@ -149,7 +149,10 @@ def _parse(
     """Limits as (resource, value), paths as (path, may be written), flags, the watcher's socket,
     and the command."""
     limits, paths, flags, watcher = [], [], set(), None
-    kinds = {"--memory": resource.RLIMIT_AS, "--files": resource.RLIMIT_FSIZE}
+    kinds = {
+        "--memory": resource.RLIMIT_AS, "--files": resource.RLIMIT_FSIZE,
+        "--seconds": resource.RLIMIT_CPU,
+    }  # fmt: skip
     while words:
         word = words.pop(0)
         if word == "--":

@@ -20,11 +20,21 @@ def script(path, body):
 @posix
 def test_a_hanging_tool_is_ended_with_its_children(tmp_path, monkeypatch):
     fake = script(tmp_path / "slow", "sleep 30 &\nsleep 30")
-    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "0.3")
+    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "0.03")
     start = time.monotonic()
-    with pytest.raises(KernelSourceError, match=r"ptxas did not finish within 0\.3 s"):
+    with pytest.raises(KernelSourceError, match=r"ptxas did not finish within 0\.03 s"):
         tools.run_tool("ptxas", [str(fake)])
-    assert time.monotonic() - start < 5
+    assert 0.3 <= time.monotonic() - start < 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processor time is limited on Linux")
+@pytest.mark.parametrize("body", ["while :; do :; done", "sh -c 'while :; do :; done'; exit 3"])
+def test_the_limit_is_processor_time(tmp_path, monkeypatch, body):
+    """Of the tool, or of a process that it starts; waiting for others takes none."""
+    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "0.4")
+    assert tools.run_tool("waiting", [str(script(tmp_path / "waits", "sleep 0.6"))]).status == 0
+    with pytest.raises(KernelSourceError, match=r"ptxas did not finish within 0\.4 s of processor"):
+        tools.run_tool("ptxas", [str(script(tmp_path / "busy", body))])
 
 
 @posix

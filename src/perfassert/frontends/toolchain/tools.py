@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.system.environment import environment_number
-from perfassert.system.processes import ProcessLimits, TimeLimitReached, run_process
+from perfassert.system.processes import CLOCK_FACTOR, ProcessLimits, TimeLimitReached, run_process
 
 if TYPE_CHECKING:
     from .inputs import Inputs
@@ -226,7 +226,7 @@ def added_flags() -> list[str]:
 
 
 def time_limit() -> float:
-    """Seconds that one tool may run: ``PERFASSERT_TOOL_TIMEOUT``, else 60."""
+    """Seconds of processor time that one tool may take: ``PERFASSERT_TOOL_TIMEOUT``, else 60."""
     return environment_number(
         "PERFASSERT_TOOL_TIMEOUT", DEFAULT_LIMIT,
         f"seconds above 0, at most {_LONGEST_LIMIT:.0f}", 1e-3, _LONGEST_LIMIT, KernelSourceError,
@@ -272,7 +272,7 @@ def run_tool(
         script: whether the program is a script of ours, in Python.
         stdin: text that it reads.
         environment: variables of its own, besides those of ours that tools need.
-        limit: seconds; :func:`time_limit` where none is given.
+        limit: seconds of processor time; :func:`time_limit` where none is given.
         memory: bytes of address space.
         inputs: sees the files that it opens, looks for or starts.
 
@@ -300,8 +300,8 @@ def run_tool(
         raise ToolchainMissing(f"{name} cannot be started: {error}") from error
     except TimeLimitReached:
         raise TooSlow(
-            f"{name} did not finish within {seconds:g} s and was ended; "
-            "PERFASSERT_TOOL_TIMEOUT sets the limit"
+            f"{name} did not finish within {seconds:g} s of processor time, or "
+            f"{CLOCK_FACTOR * seconds:g} s, and was ended; PERFASSERT_TOOL_TIMEOUT sets the limit"
         ) from None
     if inputs is not None:
         inputs.finish(watch)
