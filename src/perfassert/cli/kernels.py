@@ -100,6 +100,8 @@ def _text(
     infos: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
 ) -> Text:
     """``files``: of each kernel, where there are several."""
+    from perfassert.frontends.toolchain.names import short_name
+
     header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",
               "digest", "control flow"]  # fmt: skip
     rows: list[list[object]] = []
@@ -107,7 +109,7 @@ def _text(
         most = sorted(i.mix.items(), key=lambda item: (-item[1], item[0]))[:3]
         mix = ", ".join(f"{count} {name}" for name, count in most)
         rows.append(
-            [i.name, i.arch, i.registers, f"{i.spill_bytes} B", f"{i.stack_bytes} B",
+            [short_name(i.name), i.arch, i.registers, f"{i.spill_bytes} B", f"{i.stack_bytes} B",
              f"{i.shared_bytes} B", i.barriers, f"{i.code_bytes} B", mix, i.digest[:_DIGITS],
              i.control_flow[:_DIGITS]]
         )  # fmt: skip

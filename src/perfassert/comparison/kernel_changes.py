@@ -13,6 +13,7 @@ from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.status import ORDER, Status, count
 from perfassert.comparison.weighing import occupancy_of, weigh
 from perfassert.frontends.cuda.inventory import KernelInfo
+from perfassert.frontends.toolchain.names import short_name
 from perfassert.hardware.load import device_of
 from perfassert.hardware.model import Device
 
@@ -79,10 +80,17 @@ class KernelDiff:
     @property
     def name(self) -> str:
         """As the head calls it; both names where it was renamed."""
+        return " → ".join(self._names)
+
+    @property
+    def shown_name(self) -> str:
+        """The same as tables have it."""
+        return " → ".join(map(short_name, self._names))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
         base, head = self.pair.base, self.pair.head
-        if base and head and base.name != head.name:
-            return f"{base.name} → {head.name}"
-        return self.pair.known.name
+        return tuple(dict.fromkeys(side.name for side in (base, head) if side))
 
 
 @dataclass(frozen=True, slots=True)

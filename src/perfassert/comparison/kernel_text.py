@@ -44,7 +44,7 @@ def text(code_diff: CodeDiff) -> str:
 
 def _block(kernel: KernelDiff) -> str:
     arch = kernel.pair.known.arch
-    head = f"{kernel.status.value}: {kernel.name} ({arch}) in {kernel.shown_file}"
+    head = f"{kernel.status.value}: {kernel.shown_name} ({arch}) in {kernel.shown_file}"
     description = fill(what(kernel), _WIDTH, initial_indent="    ", subsequent_indent="    ")
     return f"{head}\n{description}".rstrip()
 
@@ -129,7 +129,7 @@ def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT, link: str = 
     mark = _mark(code_diff.kernels[0]) if code_diff.kernels else MARKS[Status.SAME]
     out.add(heading(mark, f"GPU kernels, {words(headline(code_diff))}", failed))
     rows = [
-        (f"{_mark(k)} {k.status.value}", code(k.name), words(k.shown_file),
+        (f"{_mark(k)} {k.status.value}", code(k.shown_name), words(k.shown_file),
          words(k.pair.known.arch), words(what(k)))
         for k in _differing_kernels(code_diff)
     ]  # fmt: skip
@@ -196,7 +196,7 @@ def warnings(code_diff: CodeDiff) -> Iterator[str]:
     """Workflow commands, one line each; the worst first."""
     worse = [k for k in code_diff.kernels if k.failures or k.status in _LOST]
     for kernel in worse[:_SHOWN]:
-        yield annotation(f"{kernel.name} is {kernel.status.value}", what(kernel), kernel.file)
+        yield annotation(f"{kernel.shown_name} is {kernel.status.value}", what(kernel), kernel.file)
     for file, reason in _files(code_diff):
         yield annotation(f"{file} is broken", reason, file)
     if len(worse) > _SHOWN:

@@ -9,6 +9,7 @@ from typing import Any
 
 from perfassert.comparison.github import annotation
 from perfassert.comparison.revisions import relative_to_roots
+from perfassert.frontends.toolchain.names import short_name
 from perfassert.quantity import round_significant
 from perfassert.report.markdown_parts import LIMIT, Capped, code, words
 from perfassert.report.markdown_parts import table as markdown_table
@@ -20,7 +21,6 @@ from perfassert.survey.survey import Survey, SurveyRow
 _ROWS = 40
 _ANNOTATED = 10  # warnings that GitHub shows of one step
 _HEADER = ("kernel", "file", "arch", "registers", "spills", "findings")
-_NAME_WIDTH = 60
 _RULES = {
     "spills": "register-spill",
     "uncoalesced": "uncoalesced-access",
@@ -59,24 +59,12 @@ def _change_lines(changes: Sequence[PinChange]) -> Iterator[str]:
         yield f"{kind}: {change.kernel} in {change.file}: {change.text}"
 
 
-def shorten(name: str) -> str:
-    """A name that fits a table: template arguments give way first.
-
-    >>> shorten("cub::DeviceReduceKernel<" + "cub::Policy, " * 20 + "float>")
-    'cub::DeviceReduceKernel<…>'
-    """
-    if len(name) <= _NAME_WIDTH:
-        return name
-    head, opened, _ = name.partition("<")
-    short = f"{head}<…>" if opened else name
-    return short if len(short) <= _NAME_WIDTH else f"…{short[1 - _NAME_WIDTH :]}"
-
-
 def _cells(row: SurveyRow) -> tuple[object, ...]:
     info = row.info
     findings = "; ".join(f"{f.kind}: {f.message}" for f in row.findings)
     return (
-        shorten(info.name), row.file, info.arch, info.registers, f"{info.spill_bytes} B", findings,
+        short_name(info.name), row.file, info.arch, info.registers, f"{info.spill_bytes} B",
+        findings,
     )  # fmt: skip
 
 
@@ -88,7 +76,7 @@ def markdown(survey: Survey, changes: Sequence[PinChange] | None = None, limit: 
         mark = "🟠" if change.worse else "🟢"
         out.add(f"{mark} {code(change.kernel)} in {words(change.file)}: {words(change.text)}")
     rows = [
-        (code(shorten(row.info.name)), words(row.file), words(row.info.arch),
+        (code(short_name(row.info.name)), words(row.file), words(row.info.arch),
          str(row.info.registers), f"{row.info.spill_bytes} B",
          "<br>".join(words(f"{f.kind}: {f.message}") for f in row.findings))
         for row in survey.rows if row.findings

@@ -196,3 +196,27 @@ def test_parameters_without_a_source():
 def test_names_that_no_compiler_gives(name):
     """Found by tests/fuzz: the parser fails while it writes what it has read."""
     assert isinstance(names.demangle(name), str)
+
+
+class TestShortName:
+    NAME = (
+        "cub::NS_1::Reduce<cub::NS_1::Policy<float, int>::P6, thrust::it<thrust::ptr<float> >, op>"
+    )
+
+    @pytest.mark.parametrize(
+        ("width", "short"),
+        [
+            (200, NAME),
+            (70, "Reduce<Policy<float, int>::P6, it<ptr<float> >, op>"),
+            (50, "Reduce<Policy<float, int>::P6, it<ptr<…> >, op>"),
+            (40, "Reduce<Policy<…>::P6, it<…>, op>"),
+            (20, "Reduce<…>"),
+            (8, "Reduce<…"),
+        ],
+    )
+    def test_inner_arguments_go_first(self, width, short):
+        assert names.short_name(self.NAME, width) == short
+
+    @pytest.mark.parametrize("name", ["k", "a::b<(anonymous namespace)::c>", "f<{lambda(int)#1}>"])
+    def test_what_fits_stays(self, name):
+        assert names.short_name(name) == name

@@ -105,6 +105,9 @@ def check_template_name(name: str) -> None:
         raise KernelSourceError(f"kernel name {name!r}: {opened[-1]!r} is not closed")
 
 
+_NAMESPACES = re.compile(r"(?:(?:\b\w+|\(anonymous namespace\))::)+(?=[\w{(])")
+
+
 def without_parameters(name: str) -> str:
     """``"ns::star<double, 4>"``: a demangled name less the list in parentheses at its end."""
     name = name.strip().removeprefix("void ")
@@ -140,6 +143,40 @@ def split_commas(text: str) -> list[str]:
 def base_name(name: str) -> str:
     """``"star"``: without namespaces, template arguments and parameters."""
     return _without_template_arguments(_without_namespaces(without_parameters(name)))
+
+
+def short_name(name: str, width: int = 60) -> str:
+    """Return a name that fits a table; one that fits already stays as it is.
+
+    Namespaces go first, then template arguments from the innermost outwards.
+
+    Args:
+        name: demangled, without its parameter list.
+        width: characters, at least 8.
+
+    Example:
+        >>> short_name("cub::detail::DeviceReduceKernel<cub::Policy<float, 4>, float *>", 48)
+        'DeviceReduceKernel<Policy<float, 4>, float *>'
+        >>> short_name("cub::detail::DeviceReduceKernel<cub::Policy<float, 4>, float *>", 40)
+        'DeviceReduceKernel<Policy<…>, float *>'
+    """
+    plain = _NAMESPACES.sub("", _without_namespaces(name))
+    inner = [_without_inner_arguments(plain, depth) for depth in (3, 2, 1, 0)]
+    shorter = next((text for text in (name, plain, *inner) if len(text) <= width), inner[-1])
+    return shorter if len(shorter) <= width else f"{shorter[: width - 1]}…"
+
+
+def _without_inner_arguments(name: str, depth: int) -> str:
+    """Replace what stands in more than ``depth`` brackets by an ellipsis."""
+    kept, level = "", 0
+    for letter in name:
+        level -= letter in ")>]}"
+        if level <= depth:
+            kept += letter
+        elif not kept.endswith("…"):
+            kept += "…"
+        level += letter in "(<[{"
+    return kept
 
 
 def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "") -> str:
