@@ -56,6 +56,7 @@ def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
         ("a.cu:1:10: fatal error: helper_cuda.h: No such file or directory", "cuda-samples"),
         ("a.cu:1:10: fatal error: ATen/ATen.h: No such file or directory", "include_paths"),
         ("a.cu:1:10: fatal error: mine/own.h: No such file or directory", "include_dirs="),
+        ("a.cu:1:10: fatal error: mine/own.h: No such file or directory", "an empty file"),
         ("a.cu(3): error: texture is not a template", "texture objects"),
     ],
 )

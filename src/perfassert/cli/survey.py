@@ -71,7 +71,12 @@ def _survey(options: argparse.Namespace) -> int:
     device = load_device(options.device) if options.device else None
     arch = options.arch or (device.arch if device else None)
     reading = Reading(
-        tuple(options.objects), arch, compilation_of(options), newest=True, source_arch=_ARCH
+        tuple(options.objects),
+        arch,
+        compilation_of(options),
+        newest=True,
+        findings=True,
+        source_arch=_ARCH,
     )
     with progress("files") as bar:
         result = survey([Path(p) for p in options.path], reading, device, bar)

@@ -16,7 +16,7 @@ from perfassert.comparison.kernel_changes import CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
-from perfassert.frontends.cuda.inventory import KernelInfo, kernels, newest_kernels
+from perfassert.frontends.cuda.inventory import KernelInfo, list_kernels
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.system.confined import open_file
 from perfassert.system.process_pool import Progress, map_in_threads
@@ -33,7 +33,7 @@ class Reading:
     """How files are chosen and compiled: ``patterns`` below a folder, ``arch``, and what is said to
     the compiler of CUDA sources. ``sources_first``: a compiled file beside them hides them not.
     ``newest``: of compiled files only the newest architecture, where ``arch`` names none, while
-    CUDA is compiled for ``source_arch``.
+    CUDA is compiled for ``source_arch``. ``findings``: the code is walked for them, too.
     """
 
     patterns: tuple[str, ...] = ()
@@ -41,6 +41,7 @@ class Reading:
     compilation: Mapping[str, Any] = field(default_factory=dict)
     sources_first: bool = False
     newest: bool = False
+    findings: bool = False
     source_arch: str | None = None
 
     @property
@@ -119,9 +120,8 @@ def _units(path: Path, reading: Reading) -> list[_Unit]:
 
 
 def _list_kernels(file: Path, reading: Reading, **compilation: Any) -> Sequence[KernelInfo]:
-    listed = newest_kernels if reading.newest else kernels
     arch = reading.arch or (reading.source_arch if file.suffix == ".cu" else None)
-    return listed(file, arch, **compilation)
+    return list_kernels(file, arch, newest=reading.newest, findings=reading.findings, **compilation)
 
 
 def _wheel_units(wheel: Path, shown: str, reading: Reading) -> Iterator[_Unit]:
@@ -163,7 +163,7 @@ def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
     if reading.compilation.keys() - {"toolchain"}:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
     shown = Path(os.path.relpath(command.source, path.parent)).as_posix()
-    read = partial(command.kernels, reading.arch, reading.toolchain)
+    read = partial(command.kernels, reading.arch, reading.toolchain, reading.findings)
     return _Unit(command.source, shown, read, command.options)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.inventory import KernelInfo, kernels
+from perfassert.frontends.cuda.inventory import KernelInfo, list_kernels
 from perfassert.system.confined import read_text
 
 _SEPARATE = frozenset(("-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount", "-include"))
@@ -37,13 +37,17 @@ class CompileCommand:
         """Those that say how device code is compiled."""
         return device_options(self.words)
 
-    def kernels(self, arch: str | None, toolchain: str | None = None) -> tuple[KernelInfo, ...]:
+    def kernels(
+        self, arch: str | None, toolchain: str | None = None, findings: bool = False
+    ) -> tuple[KernelInfo, ...]:
         """Of the object file, where it is built, else of the source; of the source in any case
         where a ``toolchain`` is to compile it."""
         if toolchain is None and self.product is not None and os.path.isfile(self.product):
-            return kernels(self.product, arch)
+            return list_kernels(self.product, arch, findings=findings)
         target = arch or _stated_architecture(self.options, self.source)
-        return kernels(self.source, target, options=self.options, toolchain=toolchain)
+        return list_kernels(
+            self.source, target, findings=findings, options=self.options, toolchain=toolchain
+        )
 
 
 def compile_commands(path: Path) -> list[CompileCommand]:

@@ -62,8 +62,8 @@ class KernelInfo:
         control_flow: digest of opcodes and jumps alone: the same with other registers.
         max_threads: the largest block that its launch bounds allow; 0 without launch bounds.
         register_limit: the most registers that an option of the compiler allows; 0 without one.
-        findings: what its code shows by itself, the costliest first, as ``perfassert survey`` lists
-            them.
+        findings: what its code shows by itself, the costliest first: only where ``perfassert
+            survey`` lists it.
 
     Example:
         >>> import perfassert as pa
@@ -124,15 +124,38 @@ def kernels(
         >>> [info.shared_bytes for info in pa.kernels("numba_axpy.ptx")]  # doctest: +SKIP
         [0]
     """
-    source = _source(Path(path), defines or {}, include_dirs, options, toolchain)
+    return list_kernels(
+        Path(path), arch,
+        defines=defines, include_dirs=include_dirs, options=options, toolchain=toolchain,
+    )  # fmt: skip
+
+
+def list_kernels(
+    path: Path,
+    arch: str | None = None,
+    *,
+    newest: bool = False,
+    findings: bool = False,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[str] = (),
+    options: Sequence[str] = (),
+    toolchain: str | None = None,
+) -> tuple[KernelInfo, ...]:
+    """List the kernels of a file as :func:`kernels` does.
+
+    Args:
+        newest: list the newest architecture of a compiled file where ``arch`` names none.
+        findings: walk the code for its findings, too, which takes a third of the time again.
+    """
+    source = _source(path, defines or {}, include_dirs, options, toolchain)
     if source.kind == "cubin":
-        return _of_container(source.path, arch)
+        return _of_container(source.path, NEWEST if newest and arch is None else arch, findings)
     if source.kind == "ptx":
-        return _of_source(source, arch or _stated_target(source.path))
+        return _of_source(source, arch or _stated_target(source.path), findings)
     if arch is None:
         way = "arch='sm_80', or --arch sm_80 on the command line"
         raise KernelSourceError(f"{source.path}: give the architecture to compile for: {way}")
-    return _of_source(source, arch)
+    return _of_source(source, arch, findings)
 
 
 def parameters(
@@ -170,22 +193,6 @@ def _source(
     return Source(path, "cubin")
 
 
-def newest_kernels(
-    path: Path, arch: str | None = None, **compilation: Any
-) -> tuple[KernelInfo, ...]:
-    """List the kernels of a file for one architecture, as :func:`kernels` does.
-
-    Args:
-        path: of the file.
-        arch: what sources are compiled for, and what is chosen of a compiled file. Default: of a
-            compiled file the newest that it has machine code for.
-        compilation: of sources.
-    """
-    if arch is None and _source(path, {}, (), (), None).kind == "cubin":
-        return _of_container(path, NEWEST)
-    return kernels(path, arch, **compilation)
-
-
 def _stated_target(path: Path) -> str:
     """The target of a PTX file."""
     text = prepare(Source(path, "ptx"), "sm_80").content.decode(errors="replace")
@@ -195,21 +202,30 @@ def _stated_target(path: Path) -> str:
     return match[1]
 
 
-def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
+def _of_source(source: Source, arch: str, findings: bool) -> tuple[KernelInfo, ...]:
     made = compiled_module(source, arch)
-    return _of_module(made.cubin, made.arch, str(source.path))
+    return _of_module(made.cubin, made.arch, str(source.path), findings)
 
 
-def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
+def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelInfo, ...]:
     """Remembered as a whole, so that what is known already is not taken apart again."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
-    entry = cache.key(["survey", digest, arch or "", *tools.identity()])
-    infos = cache.remember(entry, lambda: _container_kernels(job, arch), _read_infos, _to_json)
+    entry = cache.key([_entry("survey", findings), digest, arch or "", *tools.identity()])
+    infos = cache.remember(
+        entry, lambda: _container_kernels(job, arch, findings), _read_infos, _to_json
+    )
     return _with_demangled_names(infos)
 
 
-def _container_kernels(job: modules.CompileJob, arch: str | None) -> tuple[KernelInfo, ...]:
+def _entry(kind: str, findings: bool) -> str:
+    """The kind of a cache entry: with findings or without."""
+    return f"{kind} with findings" if findings else kind
+
+
+def _container_kernels(
+    job: modules.CompileJob, arch: str | None, findings: bool
+) -> tuple[KernelInfo, ...]:
     path = job.source.path
     result: list[KernelInfo] = []
     with containers.open_members(path, job.content) as members:
@@ -222,7 +238,7 @@ def _container_kernels(job: modules.CompileJob, arch: str | None) -> tuple[Kerne
             exact = architecture(arch)
             best = exact if any(m.arch == exact for m in code) else best
             code = [m for m in code if m.arch == best]
-        for infos in map_in_threads(partial(_of_member, path), code):
+        for infos in map_in_threads(partial(_of_member, path, findings), code):
             result += infos
         have = {info.mangled for info in result}
         for member in members:
@@ -230,7 +246,7 @@ def _container_kernels(job: modules.CompileJob, arch: str | None) -> tuple[Kerne
             if member.ptx and runs and not have.issuperset(member.kernels(str(path))):
                 assembly = modules.assembly(member, str(path), arch or str(member.arch))
                 made = modules.module(assembly)
-                new = _of_module(made.cubin, made.arch, f"{path}: {member.name}")
+                new = _of_module(made.cubin, made.arch, f"{path}: {member.name}", findings)
                 result += [info for info in new if info.mangled not in have]
                 have |= {info.mangled for info in new}
     if arch is not None and not result:
@@ -239,9 +255,11 @@ def _container_kernels(job: modules.CompileJob, arch: str | None) -> tuple[Kerne
     return tuple(_unique(result))
 
 
-def _of_member(path: Path, member: containers.ContainerMember) -> tuple[KernelInfo, ...]:
+def _of_member(
+    path: Path, findings: bool, member: containers.ContainerMember
+) -> tuple[KernelInfo, ...]:
     where = f"{path}: {member.name}" if member.name else str(path)
-    return _of_module(member.path.read_bytes(), str(member.arch), where)
+    return _of_module(member.path.read_bytes(), str(member.arch), where, findings)
 
 
 def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
@@ -252,14 +270,14 @@ def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
     return list(kept.values())
 
 
-def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
+def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[KernelInfo, ...]:
     """What is said of the kernels of one module is remembered."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
-    entry = cache.key(["findings", digest, arch, nvdisasm.identity()])
+    entry = cache.key([_entry("kernels", findings), digest, arch, nvdisasm.identity()])
     infos = cache.remember(
         entry,
-        lambda: _describe(nvdisasm, Cubin(content, where), content, arch),
+        lambda: _describe(nvdisasm, Cubin(content, where), content, arch, findings),
         _read_infos,
         _to_json,
     )
@@ -313,15 +331,16 @@ def _note_code(infos: Sequence[KernelInfo]) -> None:
     """A change leaves most kernels as they are: their code need not be looked at again."""
     if len(_KNOWN_CODE) > _MOST_KNOWN:
         _KNOWN_CODE.clear()
-    _KNOWN_CODE.update(((info.digest, info.arch), info) for info in infos)
+    _KNOWN_CODE.update(((i.digest, i.arch), i) for i in infos if not i.findings)
 
 
 def _describe(
-    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str
+    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str, findings: bool
 ) -> tuple[KernelInfo, ...]:
     """One disassembly serves all kernels whose code is new to this process."""
     digests = {k: _digest(cubin, [k]) for k in cubin.kernels() if cubin.calls_nothing(k)}
-    known = {k: _KNOWN_CODE[d, arch] for k, d in digests.items() if (d, arch) in _KNOWN_CODE}
+    by_digest = {} if findings else _KNOWN_CODE  # which may have been described without them
+    known = {k: by_digest[d, arch] for k, d in digests.items() if (d, arch) in by_digest}
     new = [k for k in cubin.kernels() if k not in known]
     texts: Mapping[str, str] = {}
     if new:
@@ -329,7 +348,7 @@ def _describe(
         texts = _disassemble(nvdisasm, cubin, content, parts)
     infos = tuple(
         replace(
-            known.get(name) or _describe_code(cubin, name, texts, arch),
+            known.get(name) or _describe_code(cubin, name, texts, arch, findings),
             mangled=name,
             registers=cubin.registers(name),
             stack_bytes=cubin.local_bytes(name),
@@ -344,7 +363,9 @@ def _describe(
     return infos
 
 
-def _describe_code(cubin: Cubin, name: str, texts: Mapping[str, str], arch: str) -> KernelInfo:
+def _describe_code(
+    cubin: Cubin, name: str, texts: Mapping[str, str], arch: str, findings: bool
+) -> KernelInfo:
     """What kernels of the same code have in common."""
     text = texts.get(name, "")
     instructions = [*_INSTRUCTION.finditer(text)]
@@ -365,7 +386,7 @@ def _describe_code(cubin: Cubin, name: str, texts: Mapping[str, str], arch: str)
         accesses=_access_widths(code, arch),
         digest=_digest(cubin, called_functions(texts, name)),
         control_flow=_control_flow(text, instructions),
-        findings=find_in_code(text, spill_bytes),
+        findings=find_in_code(text, spill_bytes) if findings else (),
     )
 
 

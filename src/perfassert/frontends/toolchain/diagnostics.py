@@ -70,6 +70,10 @@ _ELSEWHERE = {
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
 """Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
+_EMPTY_HEADER = (
+    "\nif no kernel needs it, an empty file of that name in a folder of include_dirs= or -I stands "
+    "for it"
+)
 _NAME_OF_COMPILERS = re.compile(
     r"__nv_\w+|<[\w -]+>|\./tmpxft_[\w.-]+|(?:ptxas )?application ptx input"
 )
@@ -186,7 +190,7 @@ def _remedy(message: str, file: str) -> str:
     if wheel := next((w for start, w in HEADERS.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: pip install {wheel}"
     if way := next((w for start, w in _ELSEWHERE.items() if header.startswith(start)), ""):
-        return f"\n<{header}> comes with: {way}"
+        return f"\n<{header}> comes with: {way}{_EMPTY_HEADER}"
     if empty := _empty_submodules(file):
         return (
             f"\nsubmodules are not checked out: {', '.join(map(printable, empty))}; "
@@ -194,7 +198,7 @@ def _remedy(message: str, file: str) -> str:
         )
     return (
         f"\nwhere {header!r} lies is said by include_dirs=, -I on the command line; "
-        "`make -n` and compile_commands.json show how the project compiles it"
+        f"`make -n` and compile_commands.json show how the project compiles it{_EMPTY_HEADER}"
     )
 
 
