@@ -151,10 +151,10 @@ module.{name} = slow
 sys.exit(main(sys.argv[1:]))
 """
 WORK = [
-    ("perfassert.frontends.cuda.inventory", "kernels", ["kernels", "{cubin}"]),
-    ("perfassert.frontends.cuda.inventory", "kernels",
+    ("perfassert.frontends.cuda.inventory", "list_kernels", ["kernels", "{cubin}"]),
+    ("perfassert.frontends.cuda.inventory", "list_kernels",
      ["init", "{cubin}", "-o", "{folder}/t.py", "--json"]),
-    ("perfassert.comparison.sides", "kernels", ["diff", "{cubin}", "{cubin}", "--json"]),
+    ("perfassert.comparison.sides", "list_kernels", ["diff", "{cubin}", "{cubin}", "--json"]),
     ("perfassert.facade.session", "predict",
      ["predict", "{sass}", "--device", "a100", "--grid", "8", "--block", "64", "--arg", "n=512",
       "--arg", "a=2", "--json"]),
