@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfassert.baseline.components import Change, components, same
-from perfassert.baseline.entry import CHECKSUM, UNKNOWN, BaselineKey, Entry
+from perfassert.baseline.entry import CHECKSUM, RANKING, UNKNOWN, BaselineKey, Entry
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
@@ -104,7 +104,9 @@ def other_compilers(old: Entry, new: Entry) -> str:
 
 def foreign(key: BaselineKey, old: Entry, new: Entry) -> str:
     """Why the two cannot be compared, or ``""``: they are of different device files for one version
-    of the model, or the baseline is not what was written."""
+    of the model, one is a ranking, or the baseline is not what was written."""
+    if (RANKING in old) != (RANKING in new):
+        return "only one of the two is a ranking"
     one_model = old["model_version"] == new["model_version"]
     if one_model and old["device_digest"] != new["device_digest"]:
         return (

@@ -42,6 +42,9 @@ CHECKSUM = "checksum"
 TEXTS = ("kernel", "arguments", "occupancy_limited_by", "compilers", *PROVENANCE)
 COUNTS = ("updates", "resident_blocks", "shared_bytes")
 EXTENTS = ("grid", "block")
+RANKING = "ranking"
+"""The table that the baseline of a ranking has in place of metrics: :data:`RANKING_KEYS`."""
+RANKING_KEYS = ("best", "order", "within")
 UNKNOWN = "unknown"
 """The digest of a kernel that a prediction no longer has."""
 _NEGLIGIBLE = 1e-9  # of the total: beyond the digits that it has

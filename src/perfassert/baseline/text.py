@@ -17,6 +17,8 @@ from perfassert.baseline.entry import (
     COUNTS,
     EXTENTS,
     PROVENANCE,
+    RANKING,
+    RANKING_KEYS,
     TEXTS,
     BaselineKey,
     Entry,
@@ -223,12 +225,30 @@ class _File:
                 raise self.error(key, f"has no {name}: it is truncated or was edited")
             if not isinstance(entry[name], str):
                 raise self.error((*key, name), "must be a string")
+        if RANKING in entry:
+            self.check_ranking(key, entry)
+            return
         current = entry["model_version"] == MODEL_VERSION
         if "time" not in entry:
             raise self.error(key, "has no time: it is truncated or was edited")
         for path, value in leaves(entry):
             if current or path[0] in (*self.metrics, *TEXTS):
                 self.check(key, path, value, current)
+
+    def check_ranking(self, key: BaselineKey, entry: dict[str, Any]) -> None:
+        """Check the baseline of a ranking: names in order, and a share for each."""
+        for name in entry:
+            if name not in (RANKING, *PROVENANCE):
+                raise self.error((*key, name), "is not a key of a ranking's baseline")
+        table = self.inside((*key, RANKING), entry[RANKING])
+        if sorted(table) != sorted(RANKING_KEYS):
+            raise self.error((*key, RANKING), f"must have {', '.join(RANKING_KEYS)}")
+        order, within = table["order"], table["within"]
+        names = isinstance(order, list) and order and all(isinstance(o, str) for o in order)
+        if not names or len({*order}) < len(order) or table["best"] != order[0]:
+            raise self.error((*key, RANKING, "order"), "must name candidates once, the best first")
+        if not isinstance(within, list) or [*map(_is_amount, within)] != [True] * len(order):
+            raise self.error((*key, RANKING, "within"), "must have a share for each candidate")
 
     def check(self, key: BaselineKey, path: Path, value: Any, current: bool) -> None:
         """Check a value; ``current``: its name is one that this version of the model gives."""

@@ -63,11 +63,13 @@ class TestCase:
 
 @dataclass(frozen=True)
 class RankCase:
-    """Candidates by label, and the claims: arguments of :meth:`Ranking.expect`."""
+    """Candidates by label, and the claims: arguments of :meth:`Ranking.expect`; ``tolerance``: that
+    of a baseline, where one is asked for."""
 
     header: Header
     candidates: Mapping[str, tuple[Kernel, Launch]]
     claims: Mapping[str, Any]
+    tolerance: str | None = None
 
 
 Case = Union[TestCase, RankCase]

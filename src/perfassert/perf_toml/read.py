@@ -22,7 +22,7 @@ from perfassert.perf_toml.parameters import Row, Rows, fill, read_constants, rea
 TOP = ("devices", "constants", "kernels", "test", "rank")
 SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize", "allow_guesses")
 TEST = (*SHARED, "launches", "expect", "baseline")
-RANK = (*SHARED, "domain", "candidates", "expect")
+RANK = (*SHARED, "domain", "candidates", "expect", "baseline")
 _CASE = 100
 """Characters that a case counts as, beside its name: rows times launches are many cases."""
 Parameters = tuple[tuple[str, ...], Row]
@@ -254,8 +254,18 @@ class _FileReader(DescriptionReader):
             return self.find_kernel_table(at, given, row)
 
         candidates = read_candidates(self, key, name, table, kernel_table)
-        yield RankCase(
-            header=self.header(key, name, table, ids),
-            candidates=candidates,
-            claims=read_claims(self, f"{key}.expect", table.get("expect"), candidates),
-        )
+        tolerance = self.ranking_tolerance(f"{key}.baseline", table.get("baseline"))
+        claims = {}
+        if "expect" in table or tolerance is None:
+            claims = read_claims(self, f"{key}.expect", table.get("expect"), candidates)
+        yield RankCase(self.header(key, name, table, ids), candidates, claims, tolerance)
+
+    def ranking_tolerance(self, key: str, given: Any) -> str | None:
+        """The tolerance of a ranking's baseline, which has nothing else; None without one."""
+        if given is None or given is False:
+            return None
+        table = {} if given is True else self.section(key, given)
+        self.check_keys(key, table, ("tolerance",))
+        tolerance = table.get("tolerance", "2 %")
+        self.locate_errors(f"{key}.tolerance", tolerances, tolerance, {})
+        return str(tolerance)

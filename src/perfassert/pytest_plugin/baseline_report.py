@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.baseline.components import format_field
-from perfassert.baseline.entry import Entry
+from perfassert.baseline.entry import RANKING, Entry
 from perfassert.baseline.text import format_entry
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.baseline_session import WRITTEN, Record, Result
@@ -73,6 +73,8 @@ def _written_lines(result: Result) -> Iterator[str]:
 
 def _figures(entry: Entry) -> str:
     """Of a new baseline, which a reviewer has to judge: nothing was compared."""
+    if RANKING in entry:
+        return f"best {entry[RANKING]['best']} of {len(entry[RANKING]['order'])}"
     return ", ".join(
         f"{name.replace('_', ' ')} {format_field((name,), entry[name])}"
         for name in ("time", "registers", "spill_bytes")

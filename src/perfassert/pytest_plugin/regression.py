@@ -23,7 +23,13 @@ from perfassert.baseline.compare import (
     same_code,
 )
 from perfassert.baseline.components import Value
-from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry, entry_of, unit_of
+from perfassert.baseline.entry import (
+    DEFAULT_NAME,
+    BaselineKey,
+    Entry,
+    entry_of,
+    unit_of,
+)
 from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.baseline.why import explain_rise
@@ -31,6 +37,12 @@ from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed
 from perfassert.facade.prediction import Prediction
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
+from perfassert.pytest_plugin.ranking_baselines import (
+    find_changes,
+    other_candidates,
+    ranking_entry,
+)
+from perfassert.ranking.ranking import Ranking
 from perfassert.report.trust import confidence
 
 BASE = ("time", "updates", "bounds", "dram_load", "dram_store", "l2_load", "l2_store")
@@ -39,6 +51,7 @@ _OF_MODEL = (
     "pytest --perf-update=model accepts every baseline of another version of the model whose "
     "code is unchanged; run it before the code changes, so that a later change shows"
 )
+_NAMED = 3  # changes of a ranking in the headline
 Files = dict[Path, "dict[BaselineKey, Entry] | BaselineError"]
 
 
@@ -118,6 +131,37 @@ class TestBaselines:
                 accept = "better by a guess; give what is missing before you accept it"
             raise ExpectationFailed(failure_text(comparison, why, f"--perf-ratchet: {accept}"))
 
+    def check_ranking(
+        self, ranking: Ranking, tolerance: str | None, name: str | None, label: str = ""
+    ) -> None:
+        """Compare the best, the order and the shares of a ranking, as :meth:`check` does."""
+        __tracebackhide__ = True
+        self._label = label
+        if tolerance is None:
+            raise ExpectationError("no_regression() compares nothing: give a tolerance")
+        key, entries = self._key(ranking.entries[0][1], name), self._entries()
+        self._guessed = any(p.confidence == GUESSED for _, p in ranking.entries)
+        old, new = entries.get(key), ranking_entry(ranking)
+        if old is None:
+            self._missing(key, new, entries)
+            return
+        why = foreign(key, old, new) or other_candidates(old, new)
+        model = other_model(key, old, new)
+        if why or self._mode.all or (model and self._mode.model and same_code(old, new)):
+            self._replace_baseline(key, old, new, {}, why, "")
+            return
+        worse, better = find_changes(old, ranking, tolerance)
+        status = "regressed" if worse else "improved" if better else "compared"
+        self._note(key, status, old, new, (*worse, *better), "; ".join(worse), model)
+        accept = f"accept it: {self._command('--perf-update')}"
+        if worse or (better and self._mode.ratchet):
+            headline = "; ".join((worse or better)[:_NAMED])
+            hint = f"if this is intended, {accept}" if worse else f"--perf-ratchet: {accept}"
+            of_model = f"\n\nthe baseline is of another model: {model}" if model else ""
+            raise ExpectationFailed(
+                f"{headline} (on {key.device}){of_model}\n\n{ranking.table()}\n\n{hint}"
+            )
+
     @property
     def failures(self) -> list[str]:
         """What became of the baselines whose check has failed: of which test, and how."""
@@ -133,7 +177,7 @@ class TestBaselines:
 
     def _key(self, p: Prediction, name: str | None) -> BaselineKey:
         if not isinstance(p, Prediction):
-            raise ExpectationError(f"no_regression() needs a prediction, not {p!r}")
+            raise ExpectationError(f"no_regression() needs a prediction or a ranking, not {p!r}")
         if p.device != self._device:
             raise ExpectationError(
                 f"no_regression(): this test runs for {self._device}, and the prediction is for "

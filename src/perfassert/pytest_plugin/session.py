@@ -231,6 +231,7 @@ class Perf:
         entries = ((best, recorded), *others)
         return replace(ranking, entries=entries, on_expect=self.failures.extend)
 
+    @overload
     def no_regression(
         self,
         prediction: Prediction,
@@ -238,34 +239,66 @@ class Perf:
         name: str | None = None,
         was: str | None = None,
         **metrics: str | int | None,
-    ) -> Prediction:
+    ) -> Prediction: ...
+
+    @overload
+    def no_regression(
+        self, prediction: Ranking, tolerance: str | None = "2 %", name: str | None = None
+    ) -> Ranking: ...
+
+    def no_regression(
+        self,
+        prediction: Prediction | Ranking,
+        tolerance: str | None = "2 %",
+        name: str | None = None,
+        was: str | None = None,
+        **metrics: str | int | None,
+    ) -> Prediction | Ranking:
         """Compare with the baseline in ``__perf__/<module>.toml`` beside the test module.
 
         A change for the better beyond the tolerance is reported; with ``--perf-ratchet`` it fails
         until it is accepted.
 
         Args:
-            prediction: of this test's device, as ``perf(...)`` returned it.
+            prediction: of this test's device, as ``perf(...)`` returned it; or a ranking of
+                ``perf.rank(...)``, whose best, order and distances to the best are compared.
             tolerance: how far the time may grow: ``"2 %"`` (the default), ``"2 % or 1 us"``,
-                ``"+2 % -100 %"``; None: it is not compared.
+                ``"+2 % -100 %"``; None: it is not compared. Of a ranking: how much further behind
+                the best a candidate may be, as a share of the best's time.
             name: distinguishes several predictions of one test. Default: none.
             was: name that the kernel had when the baseline was written. Default: none.
             **metrics: further metrics or groups of them (``dram l2 l1 volumes resources all``),
                 each with a tolerance.
 
         Returns:
-            The prediction.
+            The prediction or ranking.
 
         Raises:
             ExpectationFailed: a metric got worse than its tolerance allows, or better under
-                ``--perf-ratchet``.
+                ``--perf-ratchet``; or a candidate of a ranking fell behind, or two changed places.
             BaselineError: there is no baseline to compare with, or it is of another model, device
-                file or kernel.
+                file, kernel or set of candidates.
             ExpectationError: an unknown metric or tolerance, or a prediction that was not made by
                 this test.
+
+        Example:
+            >>> import perfassert as pa
+            >>> field = pa.Field("a", shape=1 << 24)
+            >>> fill = pa.Kernel.from_accesses("fill", [field], stores=["a[x]"])
+            >>> def test_block_shapes(perf: pa.Perf) -> None:
+            ...     perf.no_regression(perf.rank([256, 1024], kernel=fill, domain=1 << 24))
         """
         __tracebackhide__ = True
         try:
+            if isinstance(prediction, Ranking):
+                if was is not None or metrics:
+                    given = ", ".join((*(["was"] if was is not None else []), *metrics))
+                    raise ExpectationError(f"no_regression(): a ranking takes no {given}")
+                for _, candidate in prediction.entries:
+                    self.check_genuine(candidate)
+                label = self._label_of(prediction.entries[0][1])
+                self.baselines.check_ranking(prediction, tolerance, name, label)
+                return prediction
             if isinstance(prediction, Prediction):
                 self.check_genuine(prediction)
             label = self._label_of(prediction)

@@ -125,8 +125,12 @@ def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
 def _rank(perf: Perf, case: RankCase) -> None:
     with _locate_errors(case.header.locate(case.header.key)):
         ranking = perf.rank(case.candidates, allow_guesses=case.header.allow_guesses)
-    with _locate_errors(case.header.place("expect")):
-        ranking.expect(**case.claims)
+    if case.claims:
+        with _locate_errors(case.header.place("expect")):
+            ranking.expect(**case.claims)
+    if case.tolerance is not None:
+        with _locate_errors(case.header.place("baseline")):
+            perf.no_regression(ranking, case.tolerance)
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from perfassert.facade.session import predict
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import REGISTER_BYTES
 from perfassert.predictor.ahead import compile_ahead
 from perfassert.ranking.ranking import Key, Ranking
 
@@ -45,19 +44,9 @@ def order_candidates(spills: Sequence[bool], is_decided: Callable[[int, int], bo
     return sorted(range(len(spills)), key=lambda place: (last_before(place), spills[place], place))
 
 
-_SPILLED_SHARE = 0.1
-"""Least part of a thread's values in local memory that counts as spilling.
-
-Compilers also spill a word or two outside of loops, which costs nothing and would make every other
-configuration of a space a spilling one.
-"""
-
-
 def is_spilling(prediction: Prediction) -> bool:
-    """Return True if a notable part of what a thread holds is spilled."""
-    resources = prediction.resources
-    spilled = (resources.spill_bytes or 0) / REGISTER_BYTES
-    return spilled > _SPILLED_SHARE * (spilled + resources.registers)
+    """Return True if registers of the kernel are spilled."""
+    return bool(prediction.resources.spill_bytes)
 
 
 def measuring_order(ranking: Ranking) -> list[tuple[Key, Prediction]]:

@@ -72,13 +72,19 @@ def perf_toml(metrics: Mapping[str, Metric]) -> Schema:
         "domain": annotate(EXTENT, "threads that are to be covered"),
         "candidates": annotate(_candidates(), "blocks, or label → { kernel, launch }"),
         "expect": _claims(),
+        "baseline": annotate(
+            either(FLAG, closed_table(("tolerance",), {"tolerance": _TOLERANCE})),
+            "compare best, order and distances with __perf__/",
+        ),
     }
     table = {
         "devices": _DEVICES,
         "constants": annotate(table_of({}), "names for values, used in braces"),
         "kernels": annotate(table_of(at("kernel_part")), "kernels that several entries use"),
         "test": list_of(closed_table(TEST, test, ("name",))),
-        "rank": list_of(closed_table(RANK, rank, ("name", "expect"))),
+        "rank": list_of(
+            closed_table(RANK, rank, ("name",), anyOf=[_needs("expect"), _needs("baseline")])
+        ),
     }
     schema = closed_table(TOP, table, anyOf=[{"required": ["test"]}, {"required": ["rank"]}])
     title = "Tests of predicted performance: *.perf.toml"
@@ -116,6 +122,10 @@ def _baseline(metrics: Mapping[str, Metric]) -> Schema:
 def _candidates() -> Schema:
     candidate = {"kernel": either(TEXT, at("kernel_part")), "launch": at("launch_part")}
     return either(list_of(EXTENT, 1), table_of(closed_table(VARIANT, candidate)), _PLACE)
+
+
+def _needs(key: str) -> Schema:
+    return {"required": [key]}
 
 
 def _claims() -> Schema:
