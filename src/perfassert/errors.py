@@ -185,7 +185,18 @@ class LaunchError(PerfAssertError):
     """
 
     exceeds_device = False
-    """True if the device at hand cannot run the launch, though others may."""
+    """True if the device at hand, or the code, cannot run the launch, though others may."""
+
+    @classmethod
+    def exceeding(cls, message: str) -> LaunchError:
+        """Return an error of a launch that the device cannot run.
+
+        Args:
+            message: what it exceeds.
+        """
+        error = cls(message)
+        error.exceeds_device = True
+        return error
 
 
 class UnreadOverride(LaunchError, KernelError):

@@ -17,7 +17,12 @@ from perfassert.cli.proposals import first_devices
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
-from perfassert.frontends.cuda.proposals import BLOCK, DOMAINS, is_structure, start_value
+from perfassert.frontends.cuda.proposals import (
+    DOMAINS,
+    choose_block,
+    is_structure,
+    start_value,
+)
 from perfassert.toml.text import format_string, format_value
 
 if TYPE_CHECKING:
@@ -160,7 +165,7 @@ def suggest_tests(
         taken.add(test)
         plain = [p for p in parameters if not p.pointer]
         launch = launch_of(info.name, launches)
-        block = launch.block if launch else BLOCK
+        block = choose_block(launch, info.max_threads)
         domain = DOMAINS[len(block) - 1]
         args = {p.name: start_value(p, domain) for p in plain if not is_structure(p)}
         others = tuple(p.name for p in plain if is_structure(p))

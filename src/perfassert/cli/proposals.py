@@ -41,7 +41,11 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
     known = parameters(source, device(name).arch, **given)
     chosen = fits(options.kernel, [*known]) if options.kernel else [*known]
     names = [without_parameters(demangle(mangled)) for mangled in chosen]
-    block = proposed_block(source, names[0] if len(names) == 1 else "")
+    bounds = [
+        i.max_threads for i in kernels(source, device(name).arch, **given) if i.mangled in chosen
+    ]
+    only = names[0] if len(names) == 1 else ""
+    block = proposed_block(source, only, min(filter(None, bounds), default=0))
     domain = DOMAINS[len(block) - 1]
     extents = {"domain": ",".join(map(str, domain)), "block": ",".join(map(str, block))}
     words += [word for key, text in extents.items() for word in (f"--{key}", text)]

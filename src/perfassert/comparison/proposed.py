@@ -107,7 +107,8 @@ def _times(
         if placed is None or target is None or placed.path.suffix not in SOURCES:
             return None
         try:
-            block = block or proposed_block(placed.path, without_parameters(placed.info.name))
+            name = without_parameters(placed.info.name)
+            block = block or proposed_block(placed.path, name, placed.info.max_threads)
             predictions.append(_predict(placed, reading, block, target))
         except PerfAssertError:
             return None

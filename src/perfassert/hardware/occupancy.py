@@ -41,7 +41,7 @@ def occupancy(
     limited_by = min(limits, key=lambda key: limits[key])
     blocks = limits[limited_by]
     if blocks == 0:
-        raise _exceeding(
+        raise LaunchError.exceeding(
             f"no block fits on {device.name}: {threads_per_block} threads with {registers} "
             f"registers each and {shared_bytes} bytes of shared memory exceed its {limited_by}"
         )
@@ -65,36 +65,30 @@ def check_block(device: Device, block: Sequence[int], shared_bytes: int) -> None
     ``shared_bytes`` is the dynamic shared memory. Nothing of the size of a block is made before.
     """
     if block[2] > device.max_block_z:
-        raise _exceeding(
+        raise LaunchError.exceeding(
             f"a block {block[2]} threads deep is more than the {device.max_block_z} that "
             f"{device.name} allows in z"
         )
     _check_limits(device, prod(block), 0, shared_bytes)
 
 
-def _exceeding(message: str) -> LaunchError:
-    error = LaunchError(message)
-    error.exceeds_device = True
-    return error
-
-
 def _check_limits(
     device: Device, threads_per_block: int, registers: int, shared_bytes: int
 ) -> None:
     if threads_per_block < 1:
-        raise _exceeding(f"a block of {threads_per_block} threads has none to run")
+        raise LaunchError.exceeding(f"a block of {threads_per_block} threads has none to run")
     if threads_per_block > device.max_threads_per_block:
-        raise _exceeding(
+        raise LaunchError.exceeding(
             f"a block of {threads_per_block} threads is larger than the "
             f"{device.max_threads_per_block} that {device.name} allows"
         )
     if registers > device.max_registers_per_thread:
-        raise _exceeding(
+        raise LaunchError.exceeding(
             f"{registers} registers per thread are more than the "
             f"{device.max_registers_per_thread} that {device.name} allows"
         )
     if shared_bytes > device.shared_bytes_per_block:
-        raise _exceeding(
+        raise LaunchError.exceeding(
             f"{shared_bytes} bytes of shared memory per block are more than the "
             f"{device.shared_bytes_per_block} that {device.name} allows"
         )

@@ -15,6 +15,7 @@ from perfassert.deprecation import former_parameter
 from perfassert.errors import (
     KernelError,
     KernelSourceError,
+    LaunchError,
     check_kind,
     close_matches,
     in_short,
@@ -576,6 +577,8 @@ def _bind(
 ) -> tuple[BoundKernel, Launch, str]:
     """As :meth:`BuiltCode.bind`; last, how graph and executed counts differ, if they do."""
     binary, hints, contradicted = code.built, code.hints, ""
+    if why := binary.limits.find_violation(launch.grid, launch.block):
+        raise LaunchError.exceeding(f"CUDA refuses the launch of {binary.kernel}: {why}")
     program = code.program(rare)
     if executed and (sides := _executed_slow_paths(program, executed.work)):
         program = code.program(rare, sides)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,40 @@ class Source:
     arch: str | None = None
     toolchain: str | None = None
     content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLimits:
+    """The launches that a driver accepts for code; 0 and ``()`` where the code does not say.
+
+    ``max_threads`` of a block, as ``__launch_bounds__`` has it; ``block``: the only one
+    (``.reqntid``); ``cluster``: blocks of a cluster, as ``__cluster_dims__`` has them.
+    """
+
+    max_threads: int = 0
+    block: tuple[int, ...] = ()
+    cluster: tuple[int, ...] = ()
+
+    def find_violation(self, grid: Sequence[int], block: Sequence[int]) -> str:
+        """Say why a driver refuses a launch; ``""`` where it does not.
+
+        Example:
+            >>> LaunchLimits(max_threads=128).find_violation((64, 1, 1), (256, 1, 1))
+            'it is compiled for at most 128 threads in a block (__launch_bounds__), not 256'
+        """
+        threads = prod(block)
+        if self.block and tuple(block) != self.block:
+            wanted, given = ("×".join(map(str, extent)) for extent in (self.block, block))
+            return f"it is compiled for blocks of {wanted} threads, not {given}"
+        if self.max_threads and threads > self.max_threads:
+            return (
+                f"it is compiled for at most {self.max_threads} threads in a block "
+                f"(__launch_bounds__), not {threads}"
+            )
+        if self.cluster and any(g % c for g, c in zip(grid, self.cluster, strict=True)):
+            blocks, wanted = ("×".join(map(str, extent)) for extent in (grid, self.cluster))
+            return f"a grid of {blocks} blocks is no multiple of its clusters of {wanted}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +127,7 @@ class Binary:
     in constant bank 0; ``constants`` has the initialised constant banks other than 0, ``unset``
     what in them is not initialised, ``valued`` what is; ``variables`` those in global memory, by
     where in constant bank 4 the loader writes their address;
+    ``limits``: which launches a driver accepts;
     ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
     as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
     """
@@ -114,6 +150,7 @@ class Binary:
     unset: tuple[Unset, ...] = ()
     valued: tuple[Unset, ...] = ()
     variables: tuple[Unset, ...] = ()
+    limits: LaunchLimits = LaunchLimits()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -129,6 +166,8 @@ class Binary:
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
         if not self.variables:
             del content["variables"]  # of binaries of earlier versions, too
+        if self.limits == LaunchLimits():
+            del content["limits"]  # likewise
         text = json.dumps(content, sort_keys=True)
         return replace(self, digest=hashlib.sha256(text.encode()).hexdigest())
 
@@ -148,6 +187,10 @@ def from_dict(data: Mapping[str, Any]) -> Binary:
     for name in ("unset", "valued", "variables"):
         fields[name] = tuple(Unset(**_with_members(u)) for u in data.get(name, ()))
     fields["assumptions"] = read_assumptions(data["assumptions"])
+    given = data["limits"]
+    fields["limits"] = LaunchLimits(
+        given["max_threads"], tuple(given["block"]), tuple(given["cluster"])
+    )
     return Binary(**fields)
 
 

@@ -28,7 +28,7 @@ from . import (
     tools,
 )
 from .architecture import legacy, number
-from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
+from .binary import Binary, LaunchLimits, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
@@ -259,6 +259,9 @@ def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str) -> Bin
         unset=tuple(Unset(*facts) for facts in cubin.unset_symbols()),
         valued=tuple(Unset(*facts) for facts in cubin.valued_symbols()),
         variables=tuple(Unset(*facts) for facts in cubin.variables(kernel)),
+        limits=LaunchLimits(
+            cubin.max_threads(kernel), cubin.required_block(kernel), cubin.cluster(kernel)
+        ),
         code_bytes=_code_bytes(cubin, kernel),
         files={},
         tools=", ".join((*made.tools, str(nvdisasm))),

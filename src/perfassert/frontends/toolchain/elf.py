@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 from perfassert.errors import KernelSourceError
 
 _EM_CUDA = 190
+T = TypeVar("T")
 _CUDA_SYSTEMS = (51, 65)  # ELFOSABI_CUDA, and its value since CUDA 13
 _HEADER = 64  # bytes
 _RELOCATIONS = {"rel": 16, "rela": 24}  # bytes of an entry
@@ -27,6 +29,7 @@ _RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and 
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
 _NUM_BARRIERS = 0x4C
 _MAX_THREADS, _REQUIRED_THREADS, _MAX_REGISTERS = 0x05, 0x10, 0x1B
+_CLUSTER = 0x3D  # blocks in x, y, z
 _NO_LIMIT = 0xFF  # of registers, where no option limits them
 _BARRIER_FLAGS = 20  # the first bit of the count, of seven, in the flags of a .text section
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
@@ -215,18 +218,27 @@ class Cubin:
 
     def max_threads(self, kernel: str) -> int:
         """Of a block, as launch bounds allow it; 0 without launch bounds."""
-        return self._first(kernel, (_REQUIRED_THREADS, _MAX_THREADS), lambda v: prod(_extent(v)))
+        limit = self._first(kernel, (_REQUIRED_THREADS, _MAX_THREADS), lambda v: prod(_extent(v)))
+        return limit or 0
+
+    def required_block(self, kernel: str) -> tuple[int, ...]:
+        """The only block that it can be launched with; ``()`` where it may be another."""
+        return self._first(kernel, (_REQUIRED_THREADS,), _extent) or ()
+
+    def cluster(self, kernel: str) -> tuple[int, ...]:
+        """Blocks of a cluster, where the code fixes them; else ``()``."""
+        return self._first(kernel, (_CLUSTER,), _extent) or ()
 
     def register_limit(self, kernel: str) -> int:
         """Registers that an option of the compiler allows a thread; 0 without one."""
         limit = self._first(kernel, (_MAX_REGISTERS,), lambda v: int.from_bytes(v[:2], "little"))
-        return 0 if limit == _NO_LIMIT else limit
+        return 0 if limit in (None, _NO_LIMIT) else limit
 
-    def _first(self, kernel: str, wanted: tuple[int, ...], read: Callable[[bytes], int]) -> int:
+    def _first(self, kernel: str, wanted: tuple[int, ...], read: Callable[[bytes], T]) -> T | None:
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
             if attribute in wanted and value:
                 return read(value)
-        return 0
+        return None
 
     def code(self, function: str) -> bytes:
         """Machine code of a kernel or function."""
