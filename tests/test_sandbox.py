@@ -147,6 +147,18 @@ def test_a_compiler_reads_no_file_elsewhere(tmp_path, monkeypatch, host, asked):
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.skipif(tools.find("nvrtc") is None, reason="NVRTC is not installed")
+@pytest.mark.parametrize("host", ["", "void on_the_host() {}"])
+def test_headers_beside_a_source_in_the_home_folder(tmp_path, monkeypatch, host):
+    """The folder has more than sources, so that only the headers that are included are read."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "factor.h").write_text("#define FACTOR 2\n")
+    kernel = "__global__ void k(float* a) { *a *= FACTOR; }"
+    (tmp_path / "k.cu").write_text(f'#include "factor.h"\n{kernel}\n{host}')
+    assert build(Source(tmp_path / "k.cu", "cuda"), "sm_80").registers
+
+
 @alone
 @pytest.mark.parametrize(
     "code",

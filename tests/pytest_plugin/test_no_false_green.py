@@ -283,7 +283,7 @@ VANISHED = {
     "skipped": GATE.replace("\ndef", "\n@pytest.mark.skip\ndef"),
     "skipped inside": GATE.replace("    perf.no", "    pytest.skip()\n    perf.no"),
     "renamed away": GATE.replace("def test_copy(perf)", "def copies(perf)"),
-    "call removed": "\ndef test_copy(perf):\n    perf(copy(), domain=N, block=256)\n",
+    "call removed": "\ndef test_copy(perf):\n    assert perf(copy(), domain=N, block=256)\n",
     "another of its name": f"{GATE}\ndef test_copy():\n    pass\n",
     "device left out": GATE.replace("\ndef", "\n@pytest.mark.perf(devices=['l40'])\ndef").replace(
         "perf.no_regression(", "(lambda p: p)("

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 from perfassert.baseline.components import Change, components, same
 from perfassert.baseline.entry import CHECKSUM, RANKING, UNKNOWN, BaselineKey, Entry
@@ -100,6 +101,35 @@ def other_compilers(old: Entry, new: Entry) -> str:
     if not before or not after or before == after or same_code(old, new):
         return ""
     return f"compiled otherwise: {before} → {after}"
+
+
+def other_launches(old: Entry, new: Entry) -> str:
+    """Tell how the source launches the kernel now, if that has changed, or return ``""``.
+
+    Example:
+        >>> other_launches({"source_launches": "copy<<<n / 256, 256>>>"},
+        ...                {"source_launches": "copy<<<n / 32, 32>>>"})
+        'the source now has copy<<<n / 32, 32>>>, was copy<<<n / 256, 256>>>'
+    """
+    before, after = old.get("source_launches"), new.get("source_launches")
+    if before is None or before == after:
+        return ""
+    return f"the source now has {after or 'no launch of it'}, was {before}"
+
+
+def fewer_threads(old: Entry, new: Entry) -> str:
+    """Ask whether the domain has shrunk, where as many blocks have fewer threads; else ``""``.
+
+    Example:
+        >>> fewer_threads({"grid": [64, 1, 1], "block": [192, 1, 1]},
+        ...               {"grid": [64, 1, 1], "block": [32, 1, 1]})
+        'as many blocks of 32×1×1 threads, were 192×1×1: do they still cover the domain?'
+    """
+    blocks: list[list[int]] = [entry.get("block", []) for entry in (old, new)]
+    if old.get("grid") != new.get("grid") or prod(blocks[1]) >= prod(blocks[0]):
+        return ""
+    before, after = ("×".join(map(str, block)) for block in blocks)
+    return f"as many blocks of {after} threads, were {before}: do they still cover the domain?"
 
 
 def foreign(key: BaselineKey, old: Entry, new: Entry) -> str:

@@ -17,7 +17,14 @@ _DERIVED = {"cycles", "roofline_time", "roofline_limiter", "dram_volume", "l2_vo
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _LARGE = 1e5  # a count below is shown with all its digits
 _LAST = {"time"}  # the effect, not a component
-_IDENTITY = {"kernel", "compilers", "model_version", "device_digest", "kernel_digest"}
+_IDENTITY = {
+    "kernel",
+    "source_launches",
+    "compilers",
+    "model_version",
+    "device_digest",
+    "kernel_digest",
+}
 
 Value = Union[Leaf, None]
 

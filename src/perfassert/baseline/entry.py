@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from perfassert.baseline.identity import compilers, digest
+from perfassert.baseline.identity import compilers, digest, source_launches
 from perfassert.expect.metrics import METRICS, Kind, Metric
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.tensor_map import TensorMap
@@ -39,7 +39,9 @@ PROVENANCE = ("model_version", "device_digest", "kernel_digest")
 """The last keys of an entry, so that a truncated one lacks them."""
 CHECKSUM = "checksum"
 """Behind them, in an entry only where its values are not those that the checksum was made of."""
-TEXTS = ("kernel", "arguments", "occupancy_limited_by", "compilers", *PROVENANCE)
+TEXTS = (
+    "kernel", "arguments", "occupancy_limited_by", "source_launches", "compilers", *PROVENANCE,
+)  # fmt: skip
 COUNTS = ("updates", "resident_blocks", "shared_bytes")
 EXTENTS = ("grid", "block")
 RANKING = "ranking"
@@ -71,6 +73,8 @@ def entry_of(p: Prediction) -> dict[str, Any]:
     entry["bounds"] = {name: number(time) for name, time in p.bounds.items()}
     if fields := _fields(p):
         entry["fields"] = fields
+    if p.origin is not None and (written := source_launches(p.origin[0], p.origin[2])):
+        entry["source_launches"] = written
     if p.origin is not None and (made_by := compilers(p.origin[0], p.origin[2])):
         entry["compilers"] = made_by
     entry["model_version"] = p.model_version

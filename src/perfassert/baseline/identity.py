@@ -19,6 +19,7 @@ from perfassert.kernel.launch import Launch
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import BuiltCode
+    from perfassert.frontends.cuda.written_launches import WrittenLaunch
 
 _DIGITS = 16
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*(.*?)\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
@@ -45,6 +46,38 @@ def compilers(kernel: Kernel, device: Device) -> str:
     """Return what compiled a kernel, ``"nvcc 13.5 with gcc 12.2"``; ``""`` where nothing did."""
     code = _build_code(kernel, device)
     return code.built.compilers if code is not None else ""
+
+
+def source_launches(kernel: Kernel, device: Device) -> str:
+    """Return the launches of a kernel that its source writes, ``"scale<4><<<n / 64, 64>>>"``.
+
+    Empty for a kernel that has no CUDA source, or none that launches it.
+    """
+    from perfassert.frontends.cuda.written_launches import launches_of_kernel
+
+    name, launches = _written_launches(kernel, device)
+    own = launches_of_kernel(name, launches)
+    return "; ".join(dict.fromkeys(launch.expression for launch in own))
+
+
+def missing_instance(kernel: Kernel, device: Device) -> str:
+    """Say that a kernel's source launches other instances of its template alone, or return ``""``.
+
+    A gate of an instance that is gone would pass: it is compiled because the gate names it.
+    """
+    from perfassert.frontends.cuda.written_launches import find_missing_instance
+
+    return find_missing_instance(*_written_launches(kernel, device))
+
+
+def _written_launches(kernel: Kernel, device: Device) -> tuple[str, tuple[WrittenLaunch, ...]]:
+    """The name of a kernel of CUDA source, and the launches that the source writes."""
+    from perfassert.frontends.cuda.written_launches import written_launches
+
+    code = _build_code(kernel, device)
+    if code is None or code.source is None or not code.is_cuda:
+        return "", ()
+    return code.built.kernel, written_launches(code.source.path)
 
 
 def _build_code(kernel: Kernel, device: Device) -> BuiltCode | None:

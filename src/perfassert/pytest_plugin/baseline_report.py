@@ -23,6 +23,7 @@ def write_report(reporter: Any, result: Result) -> None:
         _problems(result),
         _diff(result) if result.mode.diff else _written_lines(result),
         _model_lines(result),
+        _launch_lines(result),
         _improved_lines(result),
         _unused_lines(result),
     ]
@@ -124,6 +125,16 @@ def _model_lines(result: Result) -> Iterator[str]:
         command = _command("--perf-update=model", result)
         yield f"of another version of the model; accept those whose code is unchanged: {command}"
         yield from (f"  {record.key}: {record.model}" for record in of_another)
+
+
+def _launch_lines(result: Result) -> Iterator[str]:
+    """Kernels that their source launches otherwise than when the baseline was written."""
+    if changed := [r for r in result.records if r.launched and r.status not in WRITTEN]:
+        yield (
+            "launched otherwise by the source: bring the tests into line, then accept it: "
+            f"{_command('--perf-update', result)}"
+        )
+        yield from (f"  {record.key}: {record.launched}" for record in changed)
 
 
 def _improved_lines(result: Result) -> Iterator[str]:

@@ -49,7 +49,8 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a test said about one of its baselines; ``moved``: what differs, in words;
-    ``guessed``: the prediction is a guess; ``model``: another version of the model made it."""
+    ``guessed``: the prediction is a guess; ``model``: another version of the model made it;
+    ``launched``: the source launches the kernel otherwise than it did."""
 
     file: Path
     key: BaselineKey
@@ -60,6 +61,7 @@ class Record:
     label: str = ""
     guessed: bool = False
     model: str = ""
+    launched: str = ""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:

@@ -38,6 +38,8 @@ MARKER = (
 _WORKER_USAGE = pytest.StashKey[list[str]]()  # told by xdist workers, not yet printed
 _AHEAD: pytest.StashKey[AheadOfTests] = pytest.StashKey()
 _LAYOUT = pytest.StashKey[layout.Layout]()
+_REWRITTEN = frozenset(("AssertionError", "@pytest_ar"))
+"""Names in a function whose asserts pytest has rewritten."""
 _OUTPUT_KEY = "perfassert_usage_errors"
 _BASELINES = "__perf__"  # the folder has files of the same names
 
@@ -280,11 +282,32 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """
     try:
         with _only_genuine(item), _compiling_ahead(item):
-            return (yield)
+            result = yield
+        _warn_of_no_expectation(item)
+        return result
     except Exception as error:
         if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
             pytest.skip(str(error))
         raise
+
+
+def _warn_of_no_expectation(item: pytest.Item) -> None:
+    """A test that predicts, and passes whatever the prediction is."""
+    perf = item.stash.get(PERF, None)
+    if perf is None or perf.expects or not perf.records:
+        return
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    asserts = code is not None and not _REWRITTEN.isdisjoint(code.co_names)
+    if asserts or item.config.getoption("assertmode", "") == "plain":
+        return
+    from perfassert.errors import PerfAssertWarning
+
+    item.warn(
+        PerfAssertWarning(
+            "it predicts and expects nothing, so it cannot fail: call .expect(...) or "
+            "perf.no_regression(...)"
+        )
+    )
 
 
 @contextmanager

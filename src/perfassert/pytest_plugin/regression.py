@@ -16,9 +16,11 @@ from perfassert.baseline.compare import (
     compare,
     differences,
     failure_text,
+    fewer_threads,
     foreign,
     other_compilers,
     other_kernel,
+    other_launches,
     other_model,
     same_code,
 )
@@ -100,7 +102,7 @@ class TestBaselines:
             return
         why, renamed = foreign(key, old, new), ""
         if not why and self._mode.strict:
-            why = other_compilers(old, new)
+            why = other_compilers(old, new) or other_launches(old, new)
         if not why and (why := other_kernel(old, new, was)):
             renamed = f"if the kernel was renamed, say was={old.get('kernel', '')!r}; "
         model = other_model(key, old, new)
@@ -118,7 +120,9 @@ class TestBaselines:
             why = "the kernel is the same: what has changed is what the model says of it"
         else:
             why = explain_rise(old, new, p) if regressed else ""
-        self._note(key, status, old, new, regressed or improved, why, model)
+        asked = fewer_threads(old, new) if status == "improved" else ""
+        moved = (*(regressed or improved), *filter(None, [asked]))
+        self._note(key, status, old, new, moved, why, model)
         accept = f"accept it: {self._command('--perf-update')}"
         if regressed:
             text = failure_text(comparison, why, f"if this is intended, {accept}")
@@ -253,7 +257,8 @@ class TestBaselines:
         ``model``: which other version of the model made the baseline."""
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
         record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
-        record |= {"guessed": self._guessed, "model": model}
+        launched = other_launches(old, new) if old else ""
+        record |= {"guessed": self._guessed, "model": model, "launched": launched}
         if old is not None and old != new:
             record["beside"] = {"cause": cause, **_beside(old, new)}
         if self._mode.writes or self._mode.diff:

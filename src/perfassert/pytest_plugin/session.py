@@ -11,11 +11,13 @@ from typing import Any, overload
 
 import pytest
 
+from perfassert.baseline.identity import missing_instance
 from perfassert.errors import (
     ExpectationError,
     ExpectationFailed,
     LaunchError,
     PerfAssertError,
+    PerfAssertWarning,
     PluginError,
     PluginWarning,
 )
@@ -65,6 +67,7 @@ class Perf:
         predicted: predictions with what was expected of them, for the reports.
         rankings: rankings, for the reports.
         failures: of rankings, and of predictions that may not be guesses.
+        expects: whether the test has expected anything, or asked for a baseline.
         baselines: of this test.
 
     Example:
@@ -83,6 +86,7 @@ class Perf:
         self.predicted: list[Predicted] = []
         self.rankings: list[dict[str, Any]] = []
         self.failures: list[str] = []
+        self.expects = False
         self._node = node
         self._labels: dict[str, int] = {}
         self._assumptions = guesses.mode_of(node.config)
@@ -177,7 +181,11 @@ class Perf:
         """Predict the kernel as the release of ``--perf-toolchain`` compiles it."""
         if self._toolchain is not None:
             kernel = with_toolchain(kernel, self._toolchain)
-        return predict(kernel, launch, device)
+        prediction = predict(kernel, launch, device)
+        known, _, on = prediction.origin or (kernel, launch, self.device)
+        if missing := missing_instance(known, on):
+            warnings.warn(missing, PerfAssertWarning, stacklevel=2)
+        return prediction
 
     def _judge_guesses(self, prediction: Prediction, allow_guesses: bool) -> None:
         __tracebackhide__ = True
@@ -229,7 +237,11 @@ class Perf:
         recorded = self._record(prediction, note=f"best of {len(ranking.entries)}")
         self.rankings.append({"label": self.predicted[-1].label, **ranking.to_dict()})
         entries = ((best, recorded), *others)
-        return replace(ranking, entries=entries, on_expect=self.failures.extend)
+        return replace(ranking, entries=entries, on_expect=self._note_complaints)
+
+    def _note_complaints(self, complaints: list[str]) -> None:
+        self.expects = True
+        self.failures += complaints
 
     @overload
     def no_regression(
@@ -317,6 +329,7 @@ class Perf:
             prediction: what is to be checked.
         """
         __tracebackhide__ = True
+        self.expects = True
         if is_intact(prediction):
             return
         if not prediction.seal and any(is_copy(prediction, p.prediction) for p in self.predicted):

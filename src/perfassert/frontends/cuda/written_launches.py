@@ -1,15 +1,18 @@
 """Launches that a source writes, ``kernel<<<grid, block>>>(…)``: blocks whose size is constant.
 
 The text is not preprocessed: a name stands for its last definition above the launch, by ``#define``
-or as a variable that is initialised. What is not a whole number by then stays unknown.
+or as a variable that is initialised, else for the only one in the other sources of the folder. What
+is not a whole number by then stays unknown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from perfassert.errors import LaunchError
 from perfassert.frontends.toolchain.names import split_commas
@@ -31,22 +34,32 @@ _DEFINITION = re.compile(
 )
 _NAME = re.compile(r"(?:\w+::)*(\w+)\s*$")
 _NUMBER = re.compile(r"\d+")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _TYPES = {"float", "double", "int", "unsigned", "half", "__half", "__nv_bfloat16", "bool", "char"}
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
-    """One launch; ``template``: arguments as written; ``block``: x first, empty if not constant."""
+    """One launch; ``template``: arguments as written; ``block``: x first, empty if not constant;
+    ``shape``: the block as written."""
 
     kernel: str
     template: tuple[str, ...]
     grid: str
     block: tuple[int, ...]
     place: str
+    shape: str = ""
 
     def __str__(self) -> str:
         size = ", ".join(map(str, self.block))
         return f"{self.place}: {self.kernel}<<<{self.grid}, block of {size or 'unknown size'}>>>"
+
+    @property
+    def expression(self) -> str:
+        """The launch without its place, sizes as numbers where they are constant."""
+        template = f"<{', '.join(self.template)}>" if self.template else ""
+        size = ", ".join(map(str, self.block)) or self.shape
+        return f"{self.kernel}{template}<<<{self.grid}, {size}>>>"
 
     def fits(self, base: str, template: Sequence[str]) -> bool:
         """Whether it may launch this instance: numbers and plain types must be the same."""
@@ -67,30 +80,90 @@ def written_launches(source: Path) -> tuple[WrittenLaunch, ...]:
     if source.suffix not in SUFFIXES:
         return ()
     around = sorted(p for p in source.parent.iterdir() if p.suffix in SUFFIXES)[:_MOST_FILES]
-    launches: list[WrittenLaunch] = []
+    files = []
     for path in dict.fromkeys([source, *around]):
         if path.is_file() and path.stat().st_size <= _MOST_BYTES and not outside(path):
-            launches += find_launches(read_bytes(path).decode("utf-8", "replace"), path.name)
-    return tuple(launches)
+            state = path.stat()
+            files.append((path, state.st_mtime_ns, state.st_size))
+    return _launches_in(tuple(files))
 
 
-def find_launches(text: str, name: str) -> Iterator[WrittenLaunch]:
+@lru_cache(maxsize=32)
+def _launches_in(files: tuple[tuple[Path, int, int], ...]) -> tuple[WrittenLaunch, ...]:
+    """Find the launches of files in the state that goes with each path."""
+    texts = {path: read_bytes(path).decode("utf-8", "replace") for path, _, _ in files}
+    values: dict[str, set[str]] = {}
+    for text in texts.values():
+        for match in _DEFINITION.finditer(_without_comments(text)):
+            values.setdefault(_defined_name(match), set()).add(_defined_value(match))
+    only = {name: value for name, (value, *others) in values.items() if not others}
+    return tuple(
+        launch for path, text in texts.items() for launch in find_launches(text, path.name, only)
+    )
+
+
+def launches_of_kernel(name: str, launches: Iterable[WrittenLaunch]) -> tuple[WrittenLaunch, ...]:
+    """Return those that name a kernel, whatever their template arguments are.
+
+    Args:
+        name: of the kernel: ``"ns::scale<float, 4>"``.
+        launches: of a source.
+    """
+    base = _template(name)[0].rpartition("::")[2]
+    return tuple(launch for launch in launches if launch.kernel == base)
+
+
+def find_missing_instance(name: str, launches: Iterable[WrittenLaunch]) -> str:
+    """Say that nothing launches an instance of a template whose other instances are launched.
+
+    Args:
+        name: of the instance.
+        launches: of its source.
+
+    Example:
+        >>> find_missing_instance("scale<8>", find_launches("scale<4><<<n, 64>>>(x);", "k.cu"))
+        'nothing in the source launches scale<8>; it has scale<4><<<n, 64>>> (k.cu:1)'
+    """
+    head, template = _template(name)
+    own = launches_of_kernel(name, launches)
+    if not template or not own:
+        return ""
+    base = head.rpartition("::")[2]
+    if any(not launch.template or launch.fits(base, template) for launch in own):
+        return ""
+    return f"nothing in the source launches {name}; it has {own[0].expression} ({own[0].place})"
+
+
+def _without_comments(text: str) -> str:
+    return _SILENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def _defined_name(match: re.Match[str]) -> str:
+    return match["macro"] or match["dim3"] or match["name"]
+
+
+def _defined_value(match: re.Match[str]) -> str:
+    return match["text"] or match["extents"] or match["value"]
+
+
+def find_launches(
+    text: str, name: str, elsewhere: Mapping[str, str] = NOTHING
+) -> Iterator[WrittenLaunch]:
     """In the order of the text.
 
     >>> text = "#define SIDE 16\\n dim3 b(SIDE, SIDE / 2); k<float><<<(n + 7) / 8, b>>>(n);"
     >>> list(find_launches(text, "f.cu"))  # doctest: +NORMALIZE_WHITESPACE
     [WrittenLaunch(kernel='k', template=('float',), grid='(n + 7) / 8', block=(16, 8),
-    place='f.cu:2')]
+    place='f.cu:2', shape='b')]
     """
-    text = _SILENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    text = _without_comments(text)
     definitions = list(_DEFINITION.finditer(text))
     starts = [match.start() for match in re.finditer("<<<", text)][:_MOST_LAUNCHES]
-    known: dict[str, str] = {}
+    known = dict(elsewhere)
     for at in starts:
         while definitions and definitions[0].start() < at:
             match = definitions.pop(0)
-            defined = match["macro"] or match["dim3"] or match["name"]
-            known[defined] = match["text"] or match["extents"] or match["value"]
+            known[_defined_name(match)] = _defined_value(match)
         head, template = _template(text[max(0, at - _NEAR) : at].rstrip())
         called = _NAME.search(head)
         end = text.find(">>>", at, at + _NEAR)
@@ -98,8 +171,9 @@ def find_launches(text: str, name: str) -> Iterator[WrittenLaunch]:
         if called is None or len(words) < 2:
             continue
         place = f"{name}:{text.count(chr(10), 0, at) + 1}"
-        grid = " ".join(words[0].split())
-        yield WrittenLaunch(called[1], template, grid, _extents(words[1], known), place)
+        grid, shape = (" ".join(word.split()) for word in words[:2])
+        block = _extents(words[1], known)
+        yield WrittenLaunch(called[1], template, grid, block, place, shape)
 
 
 def launch_of(kernel: str, launches: Iterable[WrittenLaunch]) -> WrittenLaunch | None:

@@ -114,12 +114,14 @@ class _NvrtcProgram:
         return expression(self.source.kernel, self.texts)
 
     def readable(self) -> tuple[str, ...]:
-        """Folders that a compiler needs: of options, of the environment, of headers followed."""
-        folders = [*options.search_dirs(self.source), *tools.header_folders()]
-        for path in self.files:
-            if is_source(path):
-                folders += [path.parent, path.resolve().parent]
-        return tuple(dict.fromkeys(str(f) for f in folders if not holds_more_than_sources(f)))
+        """Folders that a compiler needs: of options, of the environment, of headers followed. Of a
+        folder that holds more, such as the user's own, the headers alone."""
+        paths = [*options.search_dirs(self.source), *tools.header_folders()]
+        for path in filter(is_source, self.files):
+            paths += [path.parent, path.resolve().parent, path]
+        return tuple(
+            dict.fromkeys(str(path) for path in paths if not holds_more_than_sources(path))
+        )
 
     def unread(self) -> str:
         """Return why NVRTC cannot read a header, or ``""``: for the mark of its encoding, or for a
