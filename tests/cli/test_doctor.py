@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from perfassert.cli import doctor
 from perfassert.cli.main import main
-from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain import diagnostics, matching, tools
 from perfassert.frontends.toolchain.diagnostics import failure
 
 
@@ -36,7 +38,7 @@ def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
     found = examined()
     for name in ("nvrtc", "cuobjdump", "headers (runtime)", "C++ compiler", "cache"):
         assert not found[name].ok
-        assert found[name].remedy
+        assert found[name].step
     assert found["python"].ok
     assert found["devices"].ok
 
@@ -94,3 +96,81 @@ def test_a_header_of_a_submodule_that_is_not_checked_out(tmp_path):
     assert "third_party/a;" in str(failure("nvcc", log, "a.cu"))
     (tmp_path / "third_party" / "a" / "a.h").touch()
     assert "not checked out" not in str(failure("nvcc", log, "a.cu"))
+
+
+def install_fake_wheels(monkeypatch, versions, other="torch"):
+    """Wheels of NVIDIA's with these versions, and a package that needs the runtime's headers."""
+    monkeypatch.setattr(matching, "wheel_version", lambda wheel: versions.get(wheel))
+    needs = SimpleNamespace(
+        metadata={"Name": other}, requires=["nvidia-cuda-runtime==13.0.*; python_version > '3'"]
+    )
+    monkeypatch.setattr(matching.metadata, "distributions", lambda: [needs] if other else [])
+
+
+ONE = dict.fromkeys(("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm"), "13.5.37")
+
+
+class TestReleases:
+    def test_one_release_is_well(self, monkeypatch):
+        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.5.21"})
+        assert examined()["releases"].ok
+
+    def test_headers_that_another_package_needs_decide(self, monkeypatch):
+        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.0.96"})
+        check = examined()["releases"]
+        assert not check.ok
+        assert "nvidia-cuda-runtime 13.0" in check.said
+        assert check.packages == (
+            "nvidia-cuda-nvcc==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-nvvm==13.0.*",
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("other", ["", "perfassert"])
+    def test_else_the_newest_release_does(self, monkeypatch, other):
+        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.10.1"}, other)
+        assert {p.partition("==")[2] for p in examined()["releases"].packages} == {"13.10.*"}
+
+    def test_a_failure_in_the_toolkit_s_headers_blames_the_mixture(self, monkeypatch, tmp_path):
+        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.0.96"})
+        monkeypatch.setattr(diagnostics, "include_dirs", lambda: (str(tmp_path),))
+        inside = f"{tmp_path}/cub/block.cuh(3): error: expected a ;"
+        assert "doctor --fix" in str(failure("nvcc", inside, "k.cu"))
+        misfit = "k.cu(1): error: CUDA compiler and CUDA toolkit headers are incompatible"
+        assert "doctor --fix" in str(failure("nvcc", misfit, "k.cu"))
+        assert "doctor" not in str(failure("nvcc", "k.cu(3): error: expected a ;", "k.cu"))
+
+
+class TestFix:
+    def test_one_command_brings_all_that_pip_can_bring(self, monkeypatch, capsys):
+        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.0.96"})
+        monkeypatch.setattr(tools, "find", lambda name: None)
+        assert main(["doctor", "--fix"]) == 1
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith("pip install 'perfassert[cuda]' ")
+        assert line.count("perfassert[cuda]") == 1
+        assert "'nvidia-cuda-nvcc==13.0.*'" in line
+
+    def test_yes_runs_it(self, monkeypatch):
+        wanted = doctor.Check("releases", False, "mixed", packages=("nvidia-nvvm==13.0.*",))
+        monkeypatch.setattr(doctor, "run_checks", lambda: iter([wanted]))
+        ran = []
+        done = SimpleNamespace(returncode=0)
+        monkeypatch.setattr(doctor.subprocess, "run", lambda words: ran.append(words) or done)
+        assert main(["doctor", "--fix", "--yes"]) == 0
+        assert ran == [[sys.executable, "-m", "pip", "install", "nvidia-nvvm==13.0.*"]]
+
+    def test_nothing_to_fix(self, monkeypatch, capsys):
+        monkeypatch.setattr(doctor, "run_checks", lambda: iter([doctor.Check("a", True, "b")]))
+        assert main(["doctor", "--fix"]) == 0
+        assert "nothing to fix" in capsys.readouterr().err
+
+    def test_yes_alone_is_an_error(self, capsys):
+        assert main(["doctor", "--yes"]) == 2
+        assert "--fix" in capsys.readouterr().err
+
+
+def test_torch_s_headers_where_torch_is_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr(diagnostics, "package_folders", lambda name: (tmp_path,))
+    log = "a.cu:1:10: fatal error: c10/cuda/CUDAStream.h: No such file or directory"
+    said = str(failure("nvcc", log, "a.cu"))
+    assert f"-I {tmp_path / 'include'}" in said
+    assert "pip install" not in said

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from perfassert.cli.command import add_command
+from perfassert.errors import PerfAssertError
 from perfassert.version import VERSION
 
 _OLDEST = (3, 10)
-_PIP = "pip install 'perfassert[cuda]'"
+_EXTRA = "perfassert[cuda]"
 _TOOLS = ("nvrtc", "nvdisasm", "ptxas", "nvcc", "cuobjdump")
 _HEADERS = {"runtime": "cuda_runtime.h", "cccl": "cuda/std/cstdint", "crt": "crt/host_defines.h"}
 _LIBRARIES = {
@@ -27,12 +30,19 @@ _LIBRARIES = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that is there, or not; ``remedy``: the command or step that brings it."""
+    """One thing that is there, or not; ``remedy``: the step that brings it, or else ``packages``:
+    what pip is to install."""
 
     name: str
     ok: bool
     said: str
     remedy: str = ""
+    packages: tuple[str, ...] = ()
+
+    @property
+    def step(self) -> str:
+        """The step, or the pip command."""
+        return self.remedy or _pip_command(self.packages)
 
 
 def add(commands: Any) -> None:
@@ -42,14 +52,24 @@ def add(commands: Any) -> None:
         "Checks what a prediction needs: compilers and disassemblers with their versions, the "
         "compiled engines, the cache, installed plug-ins. Says what to install where one is "
         "missing.",
-        "", "--json",
+        "", "--json", "--fix", "--fix --yes",
     )  # fmt: skip
+    parser.add_argument(
+        "--fix", action="store_true",
+        help="print the one pip command that installs what is missing and makes the compiler and "
+        "its headers one release",
+    )  # fmt: skip
+    parser.add_argument("--yes", action="store_true", help="with --fix: run that command")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
     checks = tuple(run_checks())
+    if options.yes and not options.fix:
+        raise PerfAssertError("--yes runs the command of --fix; give both")
+    if options.fix:
+        return _fix(checks, options.yes)
     if options.json:
         print(json.dumps([asdict(check) for check in checks]))
     else:
@@ -60,7 +80,27 @@ def _doctor(options: argparse.Namespace) -> int:
 def _line(check: Check) -> str:
     if check.ok:
         return f"ok       {check.name}: {check.said}"
-    return f"missing  {check.name}: {check.said}\n         → {check.remedy}"
+    return f"missing  {check.name}: {check.said}\n         → {check.step}"
+
+
+def _pip_command(packages: Sequence[str]) -> str:
+    return shlex.join(["pip", "install", *packages])
+
+
+def _fix(checks: Sequence[Check], run: bool) -> int:
+    """Print the pip command of all that fails, or run it; what pip cannot install is listed."""
+    failing = [check for check in checks if not check.ok]
+    packages = tuple(dict.fromkeys(p for check in failing for p in check.packages))
+    for check in failing:
+        if not check.packages:
+            print(f"{check.name}: {check.said}: {check.remedy}", file=sys.stderr)
+    if not packages:
+        print("pip has nothing to fix", file=sys.stderr)
+        return int(bool(failing))
+    print(_pip_command(packages), flush=True)
+    if not run:
+        return 1
+    return subprocess.run([sys.executable, "-m", "pip", "install", *packages]).returncode
 
 
 def run_checks() -> Iterator[Check]:
@@ -76,6 +116,7 @@ def run_checks() -> Iterator[Check]:
     yield _toolchains()
     for wheel, header in _HEADERS.items():
         yield _header(wheel, header)
+    yield _releases()
     yield _libraries()
     yield _host_compiler()
 
@@ -101,7 +142,6 @@ def _engine() -> Check:
 
 
 def _devices() -> Check:
-    from perfassert.errors import PerfAssertError
     from perfassert.hardware.load import device, devices
 
     try:
@@ -162,7 +202,7 @@ def _tool(name: str) -> Check:
 
     tool = tools.find(name)
     if tool is None:
-        return Check(name, False, "not installed", _PIP)
+        return Check(name, False, "not installed", packages=(_EXTRA,))
     return Check(name, True, f"{tool.version or ''} {tool.path}".strip())
 
 
@@ -177,7 +217,20 @@ def _header(wheel: str, header: str) -> Check:
     name = f"headers ({wheel})"
     if folder := _folder_of(header):
         return Check(name, True, folder)
-    return Check(name, False, f"no <{header}>", f"pip install nvidia-cuda-{wheel}")
+    return Check(name, False, f"no <{header}>", packages=(f"nvidia-cuda-{wheel}",))
+
+
+def _releases() -> Check:
+    """Check that nvcc and the headers that it reads are of one release."""
+    from perfassert.frontends.toolchain.matching import find_mixture
+
+    mixture = find_mixture()
+    if mixture is None:
+        return Check(
+            "releases", True, "compiler and headers are of one release, as far as installed"
+        )
+    said = f"of several releases, so that host code may not compile: {mixture}"
+    return Check("releases", False, said, packages=mixture.packages)
 
 
 def _libraries() -> Check:

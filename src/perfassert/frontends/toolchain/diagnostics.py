@@ -9,7 +9,8 @@ from pathlib import Path
 from perfassert.errors import KernelSourceError, printable
 from perfassert.system.confined import is_source, outside, read_text
 
-from .tools import HEADERS, include_dirs
+from .matching import find_mixture
+from .tools import HEADERS, include_dirs, package_folders
 
 _CUDA = re.compile(r"\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: ")
 _GCC = re.compile(r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: ")
@@ -70,6 +71,7 @@ _ELSEWHERE = {
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
 """Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
+_TORCH, _TORCH_API = ("torch/", "ATen/", "c10/"), "torch/csrc/api/include"
 _EMPTY_HEADER = (
     "\nif no kernel needs it, an empty file of that name in a folder of include_dirs= or -I stands "
     "for it"
@@ -170,6 +172,12 @@ def _empty_submodules(file: str) -> list[str]:
 def _remedy(message: str, file: str) -> str:
     """The package to install, the option to add or the submodule to check out, where that is
     known; ``file``: whose compilation failed."""
+    of_toolkit = any(Path(folder) in Path(file).parents for folder in include_dirs())
+    if (of_toolkit or _MISFIT.search(message)) and (mixture := find_mixture()):
+        return (
+            f"\nthe compiler and its headers are of several releases: {mixture}; "
+            "`perfassert doctor --fix` prints the command that makes them one"
+        )
     if _HOST_COMPILER.search(message):
         return (
             "\nthe file has host code, for which nvcc needs a C++ compiler: "
@@ -189,6 +197,9 @@ def _remedy(message: str, file: str) -> str:
     header = match[1] or match[2]
     if wheel := next((w for start, w in HEADERS.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: pip install {wheel}"
+    if header.startswith(_TORCH) and (folders := package_folders("torch")):
+        inside = folders[0] / "include"
+        return f"\n<{header}> comes with PyTorch: -I {inside} -I {inside / _TORCH_API}"
     if way := next((w for start, w in _ELSEWHERE.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: {way}{_EMPTY_HEADER}"
     if empty := _empty_submodules(file):

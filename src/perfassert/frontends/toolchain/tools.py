@@ -410,6 +410,11 @@ def _package_on(name: str, import_path: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(map(Path, spec.submodule_search_locations or ())) if spec else ()
 
 
+def wheel_version(wheel: str) -> str | None:
+    """The version of a wheel of this environment; None where it is not installed."""
+    return _version(wheel)
+
+
 @lru_cache(maxsize=64)
 def _version(wheel: str, place: str | None = None) -> str | None:
     """Of a wheel of this environment, or of one that lies in a folder."""
