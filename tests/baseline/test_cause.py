@@ -13,6 +13,7 @@ from perfassert.baseline.why import explain_rise
 from perfassert.comparison.compare import compare
 from perfassert.comparison.history import cause_of
 from perfassert.comparison.read import PredictionKey, Reported, ReportFile
+from perfassert.frontends.toolchain import tools
 
 LAUNCH = {"kernel": "k", "kernel_digest": "a", "grid": [64], "block": [256, 1, 1], "updates": 64}
 BEFORE = {
@@ -143,3 +144,21 @@ def test_slowdowns_made_in_kernels(name, tmp_path):
     )
     (item,) = compare(*files).items
     assert item.reason.startswith(first) or item.status.value != "slower"
+
+
+def test_the_advice_that_brings_back_what_was_lost_is_quoted(tmp_path):
+    if tools.find("nvrtc") is None:
+        pytest.skip("NVRTC is not installed")
+    source = tmp_path / "k.cu"
+    body = "float s = b[i]; for (int j = 0; j < 64; ++j) s = s * {} + 0.5f; a[i] = s;"
+    at = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    predictions = []
+    for factor in ("0.3f", "0.3"):
+        text = f"__global__ void k(float* a, const float* b) {{ {at}\n{body.format(factor)} }}\n"
+        source.write_text(text)
+        predictions.append(pa.predict(pa.from_cuda(source), pa.Launch(4096, 256), "rtx3090"))
+    base, head = predictions
+    why = explain_rise(entry_of(base), entry_of(head), head, base)
+    assert re.match(r"time \d+(\.\d)? times as long: ", why)
+    assert "advice: float and double are mixed" in why
+    assert "at k.cu:2 (" in why

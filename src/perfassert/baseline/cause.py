@@ -97,7 +97,8 @@ def explain(old: Entry, new: Entry) -> Explanation | None:
 
 def _rise(old: Entry, new: Entry) -> str:
     """``"time +12.3 %"``, and how sure it is that it is slower where that is not sure enough."""
-    text = f"time {percent(float(new['time']) / float(old['time']) - 1)}"
+    rise = percent(float(new["time"]) / float(old["time"]) - 1)
+    text = f"time {rise}{' as long' if rise.endswith('times') else ''}"
     likely = probability(_timed_launch(old), _timed_launch(new))
     if likely is None or likely >= CONFIDENCE:
         return text

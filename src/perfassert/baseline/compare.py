@@ -250,7 +250,8 @@ def _headline(row: MetricRow) -> str:
         )
     if not difference:
         return f"{row.metric} is {after}, was {before}"
-    return f"{row.metric} is {after}, {difference} to the baseline {before} (allowed: {tolerance})"
+    to = "" if difference.endswith("times") else "to "
+    return f"{row.metric} is {after}, {difference} {to}the baseline {before} (allowed: {tolerance})"
 
 
 def _differences_text(comparison: BaselineComparison) -> str:

@@ -15,6 +15,7 @@ from perfassert.facade.prediction import Prediction
 from perfassert.kernel.description import CompiledKernel
 
 _NAMED = 2
+_BROUGHT_BACK = 0.7  # of what was lost: a suggestion that would bring back less is not the cause
 
 
 def explain_rise(
@@ -62,10 +63,20 @@ def _details_of_code(
     if not explanation.causes:
         yield cause_beyond_components(prediction, base, float(old["time"]), float(new["time"]))
         return
+    yield from _advice_on(prediction, float(old["time"]), float(new["time"]))
     yield from dict.fromkeys(_places(explanation, prediction))
     if base is not None and base.origin is not None:
         stall = grown_stall(base.stalls, prediction.stalls)
         yield from [stall] if stall else ()
+
+
+def _advice_on(prediction: Prediction, before: float, after: float) -> Iterator[str]:
+    """The suggestion that would bring back most of what has been lost, where one would."""
+    for advice in prediction.advice or ():
+        if after - after / advice.speedup >= _BROUGHT_BACK * (after - before):
+            place = f" at {advice.hotspots[0]['def']}" if advice.hotspots else ""
+            yield f"advice: {advice.suggestion}{place} ({advice.speedup:.3g} times as fast)"
+            return
 
 
 def _largest_changes(old: Entry, new: Entry) -> list[Change]:

@@ -60,9 +60,15 @@ def join(parts: Iterable[str | Table | Text], separator: str = "\n\n") -> Text:
 
 
 def percent(share: float, signed: bool = True) -> str:
-    """``+35.5 %``."""
+    """Return a share as people read it; one more than tenfold as a factor.
+
+    >>> percent(0.355), percent(0.355, signed=False), percent(15.5), percent(8e5)
+    ('+35.5 %', '35.5 %', '16.5 times', '8e5 times')
+    """
+    if share >= 10 and signed:
+        return f"{1 + share:.3g} times".replace("e+0", "e")
     if abs(share) >= 10:
-        return f"{share * 100:+.0f} %" if signed else f"{share * 100:.0f} %"
+        return f"{share * 100:.0f} %"
     return f"{share * 100:+.1f} %" if signed else f"{share * 100:.1f} %"
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+import perfassert as pa
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.toolchain import inputs, tools
 from perfassert.frontends.toolchain.build import Source, build
@@ -330,3 +331,19 @@ def test_unreadable_sources(compiled, tmp_path):
         compiled("axpy.cu", AXPY, arch="80")
     with pytest.raises(KernelSourceError, match="no macro name"):
         compiled("axpy.cu", AXPY, defines={"1x": 1})
+
+
+@pytest.mark.skipif(tools.find("nvrtc") is None, reason="NVRTC is not installed")
+def test_elements_of_a_parameter_pack_have_names_of_their_own(tmp_path):
+    source = tmp_path / "pack.cu"
+    source.write_text(
+        "template <typename... A> __global__ void fill(A... a) {"
+        " auto set = [](float* p, float v, int n) { if (threadIdx.x < n) p[threadIdx.x] = v; };"
+        " set(a...); }\n"
+        "template __global__ void fill<float*, float, int>(float*, float, int);\n"
+    )
+    kernel = pa.from_cuda(source)
+    launch = pa.Launch(1, 64, {"a[1]": 1.0, "a[2]": 32})
+    assert pa.predict(kernel, launch, "a100").time > 0
+    with pytest.raises(pa.LaunchError, match=r"'a\[2\]'"):
+        pa.predict(kernel, pa.Launch(1, 64), "a100")

@@ -170,7 +170,7 @@ def _parameters(
     if job.source.kind == "cuda" and layout.wanting(known):
         debug = layout.parameters(modules.debug_information(job, inputs, kernel), kernel)
         known = layout.complete(known, debug)
-    return known
+    return signature.number_packs(known)
 
 
 def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfassert.kernel.program import Member
 
@@ -58,6 +59,26 @@ def parameters(
             Parameter(name or f"arg{i}", offset, size, pointer, kind.dtype if kind else None)
         )
     return tuple(result)
+
+
+def number_packs(known: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Tell the elements of a parameter pack apart, which all have its name.
+
+    Example:
+        >>> pack = (Parameter("args", 0, 8, True), Parameter("args", 8, 4))
+        >>> [parameter.name for parameter in number_packs(pack)]
+        ['args[0]', 'args[1]']
+    """
+    total = Counter(parameter.name for parameter in known)
+    seen: Counter[str] = Counter()
+    numbered = []
+    for parameter in known:
+        name = parameter.name
+        if total[name] > 1:
+            parameter = replace(parameter, name=f"{name}[{seen[name]}]")
+            seen[name] += 1
+        numbered.append(parameter)
+    return tuple(numbered)
 
 
 def global_functions(text: str) -> list[tuple[str, bool]]:
