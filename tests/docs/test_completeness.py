@@ -147,3 +147,12 @@ def test_the_changelog_says_each_thing_once() -> None:
     """Merges have doubled sections and lines."""
     lines = [x for x in (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines() if x]
     assert [x for x in lines if x.startswith(("## ", "- ")) and lines.count(x) > 1] == []
+
+
+def test_the_readme_says_how_right_predictions_are() -> None:
+    """In the figures of the page of accuracy, which ``make accuracy`` writes."""
+    page = (ROOT / "docs" / "results" / "accuracy.md").read_text("utf-8")
+    rows, share = re.findall(r"^\| all +\| (\d+) +\| ([\d.]+ %)", page, re.M)[0]
+    (sentence,) = re.findall(r"<!-- accuracy -->(.*)<!-- end -->", README.read_text("utf-8"))
+    assert f"of {rows} measured rows " in sentence
+    assert f", {share} lie within the error" in sentence
