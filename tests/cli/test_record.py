@@ -9,6 +9,7 @@ from host_programs import built, need_nvcc
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.cli.record import size
+from perfassert.perf_toml.read import read_perf_file
 
 EXAMPLE = Path(__file__).parents[2] / "examples/recording/loop.cu"
 
@@ -27,8 +28,10 @@ def record(*options):
 def test_what_is_written_is_predicted(program, tmp_path, capsys):
     out = tmp_path / "step.toml"
     assert record("-o", out, "--", program, 4) == 0
-    assert f"4 launches of 1 kernels, 1 distinct: {out}" in capsys.readouterr().out
+    assert f"4 launches of 1 kernel, 1 distinct: {out}" in capsys.readouterr().out
     assert {p.suffix for p in tmp_path.iterdir()} == {".toml", ".fatbin"}
+    (case,) = read_perf_file(tmp_path / "step.perf.toml")  # which pytest collects
+    assert case.baseline == {"tolerance": "2 %"}
     assert main(["predict", "--launches", str(out)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("step on A100-SXM4-40GB: grid 16384×1×1, block 256×1×1")
@@ -41,10 +44,12 @@ def test_nothing_is_replaced_unasked(program, tmp_path, capsys):
     assert record("-o", out, "--", program, 1) == 2
     assert "is there already; --force replaces it" in capsys.readouterr().err
     assert out.read_text() == "mine"
+    (tmp_path / "launches.perf.toml").write_text("# mine, too")
     assert record("-o", out, "--force", "--json", "--", program, 1) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["launches"], said["distinct"], said["refused"]) == (1, 1, {})
     assert len(pa.launches(out)) == 1
+    assert (tmp_path / "launches.perf.toml").read_text() == "# mine, too"
 
 
 def test_endless_programs(program, tmp_path, capsys):

@@ -15,6 +15,8 @@ from perfassert.facade.prediction import Prediction
 from perfassert.kernel.description import CompiledKernel
 
 _NAMED = 2
+_ARITHMETIC = frozenset(("compute", "issue"))
+"""Bounds of causes that only count instructions: what they are for, the advice says."""
 _BROUGHT_BACK = 0.7  # of what was lost: a suggestion that would bring back less is not the cause
 
 
@@ -63,7 +65,8 @@ def _details_of_code(
     if not explanation.causes:
         yield cause_beyond_components(prediction, base, float(old["time"]), float(new["time"]))
         return
-    yield from _advice_on(prediction, float(old["time"]), float(new["time"]))
+    if all(_ARITHMETIC.issuperset(cause.bounds) for cause in explanation.causes):
+        yield from _advice_on(prediction, float(old["time"]), float(new["time"]))
     yield from dict.fromkeys(_places(explanation, prediction))
     if base is not None and base.origin is not None:
         stall = grown_stall(base.stalls, prediction.stalls)

@@ -15,6 +15,7 @@ from perfassert.cli.executors import positive, seconds
 from perfassert.cli.terminal import progress
 from perfassert.errors import RecordError, in_short
 from perfassert.frontends.toolchain.names import demangle, without_parameters
+from perfassert.toml.text import format_string
 
 if TYPE_CHECKING:
     from perfassert.frontends.recording.execution import Runner, Sampler
@@ -39,7 +40,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--device", required=True, help="what the program is told it runs on")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("launches.toml"), metavar="FILE",
-        help="default: launches.toml; code and contents go beside it",
+        help="default: launches.toml; code and contents go beside it, and a *.perf.toml for pytest "
+        "where there is none",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument(
@@ -94,9 +96,23 @@ def _record(options: argparse.Namespace) -> int:
     for name, content in made.beside.items():
         replace_bytes(output.with_name(name), content)
     replace_bytes(output, made.text.encode())
-    summary = _summary(recording, output)
+    test = output.with_name(f"{output.stem}.perf.toml")
+    if not test.exists():
+        replace_bytes(test, _test_text(request.device.name, output.name).encode())
+    summary = {**_summary(recording, output), "test": str(test)}
     print(json.dumps(summary) if options.json else _text(summary, recording))
     return 0
+
+
+def _test_text(device: str, launches: str) -> str:
+    """A file that pytest collects: a test with a baseline for each launch."""
+    return (
+        f"devices = [{format_string(device)}]\n\n"
+        "[[test]]\n"
+        'name = "recorded"\n'
+        f"launches = {format_string(launches)}\n"
+        "baseline = true\n"
+    )
 
 
 def _request(options: argparse.Namespace) -> Request:
@@ -179,9 +195,12 @@ def _with_demangled_names(reasons: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(summary: dict[str, Any], recording: Recording) -> str:
+    launches, kernels = summary["launches"], summary["kernels"]
     lines = [
-        "{launches} launches of {kernels} kernels, {distinct} distinct: {file}".format(**summary)
+        f"{launches} launch{'es' * (launches != 1)} of {kernels} kernel{'s' * (kernels != 1)}, "
+        f"{summary['distinct']} distinct: {summary['file']}"
     ]
+    lines.append("pytest {test} --perf-update=new writes the baselines of all".format(**summary))
     if summary["executed"]:
         lines.append("{executed} of them executed".format(**summary))
     lines += _first([f"not executed: {n}: {why}" for n, why in summary["not_executed"].items()])
