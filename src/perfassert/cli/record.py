@@ -96,12 +96,16 @@ def _record(options: argparse.Namespace) -> int:
     for name, content in made.beside.items():
         replace_bytes(output.with_name(name), content)
     replace_bytes(output, made.text.encode())
-    test = output.with_name(f"{output.stem}.perf.toml")
+    test = _test_of(output)
     if not test.exists():
         replace_bytes(test, _test_text(request.device.name, output.name).encode())
-    summary = {**_summary(recording, output), "test": str(test)}
+    summary = _summary(recording, output)
     print(json.dumps(summary) if options.json else _text(summary, recording))
     return 0
+
+
+def _test_of(output: Path) -> Path:
+    return output.with_name(f"{output.stem}.perf.toml")
 
 
 def _test_text(device: str, launches: str) -> str:
@@ -171,6 +175,7 @@ def _summary(recording: Recording, output: Path) -> dict[str, Any]:
     launches = findings.launches.values()
     return {
         "file": str(output),
+        "test": str(_test_of(output)),
         "launches": findings.events,
         "distinct": len(launches),
         "kernels": len({(one.module.digest, one.code.mangled) for one in launches}),
