@@ -229,8 +229,8 @@ def _releases() -> Check:
         return Check(
             "releases", True, "compiler and headers are of one release, as far as installed"
         )
-    said = f"of several releases, so that host code may not compile: {mixture}"
-    return Check("releases", False, said, packages=mixture.packages)
+    text = f"of several releases, so that host code may not compile: {mixture}"
+    return Check("releases", False, text, packages=mixture.packages)
 
 
 def _libraries() -> Check:

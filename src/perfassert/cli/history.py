@@ -114,7 +114,8 @@ def _row(line: BaselineHistory) -> tuple[object, ...]:
             f"{percent(worst.share or 0.0)} {worst.commit.digest[:8]} {worst.commit.subject[:40]}"
         )
     return (
-        line.name, line.key.device, len(line.times), first, last, percent(line.loss), worst_text,
+        line.name, line.key.device, len(line.times), first, last,
+        percent(line.loss) if line.loss else "", worst_text,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perfassert.baseline.compare import foreign, other_model
 from perfassert.baseline.components import components, same
-from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry
+from perfassert.baseline.entry import DEFAULT_NAME, RANKING, BaselineKey, Entry
 from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
 from perfassert.baseline.why import explain_rise
@@ -144,7 +144,7 @@ class _Reading:
             return
         before = self.known.get(file, {})
         for key, entry in entries.items():
-            if before.get(key) != entry:
+            if RANKING not in entry and before.get(key) != entry:
                 self._wrote(commit, (file, key), before.get(key), entry, in_range)
         self.known[file] = dict(entries)
 

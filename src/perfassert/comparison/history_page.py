@@ -9,6 +9,7 @@ from typing import Any
 from perfassert.baseline.compare import foreign, other_model
 from perfassert.baseline.components import same
 from perfassert.baseline.entry import Entry, stored_metrics, unit_of
+from perfassert.comparison.compare import DEFAULT_TOLERANCE, time_tolerance
 from perfassert.comparison.history import BaselineHistory, Commit, History, cause_of
 from perfassert.expect.metrics import Kind
 from perfassert.report.page import page
@@ -29,14 +30,17 @@ def page_data(history: History, revisions: str) -> Mapping[str, Any]:
     lines = [_line(line, numbers) for line in history.lines]
     used = {name for line in lines for name in line["points"]}
     metrics = [m.name for m in stored_metrics() if m.name in used]
-    slower = sum(line.loss > 0 for line in history.lines)
+    tolerance = time_tolerance(DEFAULT_TOLERANCE).above.share
+    slower = sum(line.loss > tolerance for line in history.lines)
     return {
-        "summary": f"{len(lines)} baselines, {slower} of them slower than at first, in "
+        "summary": f"{len(lines)} baselines, {slower} of them slower than at first by more than "
+        f"{DEFAULT_TOLERANCE}, in "
         f"{len(history.commits)} commits of {revisions} that wrote any. perfassert {VERSION}; "
         "nothing was predicted again.",
         "commits": [_commit(commit) for commit in history.commits],
         "metrics": [[name, unit_of((name,)), name in _MORE_IS_BETTER] for name in metrics],
         "lines": lines,
+        "tolerance": tolerance,
         "unreadable": history.unreadable,
     }
 

@@ -34,8 +34,8 @@ const COLUMNS = [
   { name: "device", value: (r) => r.device },
   { name: "first", value: (r) => end(r, 0), text: (r) => endText(r, 0), number: true },
   { name: "last", value: (r) => end(r, -1), text: (r) => endText(r, -1), number: true },
-  { name: "loss", value: loss, text: changeText, number: true, look: (r) => (loss(r) > 0 ? "failed" : loss(r) < 0 && points(r).length ? "passed" : null) },
-  { name: "course", value: (r) => stepsOf(r).length, text: (r) => course(r) },
+  { name: "change", value: loss, text: changeText, number: true, look: (r) => (loss(r) > data.tolerance ? "failed" : loss(r) < -data.tolerance && points(r).length ? "passed" : null) },
+  { name: "trend", value: (r) => stepsOf(r).length, text: (r) => trend(r) },
   { name: "largest step", value: (r) => (worst(r) ? worst(r).share ?? Number.MAX_VALUE : 0), text: (r) => (worst(r) ? `${worst(r).share === null ? "" : signed(worst(r).share)} ${shownCommit(worst(r).at)}` : "") },
 ];
 
@@ -50,12 +50,13 @@ function path(row, x, y, from, to) {
   return before === null ? "" : `${drawn}H${x(to).toFixed(1)}`;
 }
 
-function course(row) {
+function trend(row) {
   if (!points(row).length) return "";
   const values = points(row).map(([, value]) => value);
-  const x = linearScale(0, data.commits.length - 1, 1, 119), y = linearScale(Math.min(...values), Math.max(...values), 21, 3);
-  return svg("svg", { class: "course", viewBox: "0 0 120 24", role: "img", "aria-label": `${values.length - 1} steps` },
-    svg("path", { d: path(row, x, y, 0, data.commits.length - 1), fill: "none", stroke: "var(--bar)", "stroke-width": 1.5 }));
+  const last = data.commits.length - 0.5; // so that the newest value has a width
+  const x = linearScale(0, last, 1, 119), y = linearScale(Math.min(...values), Math.max(...values), 21, 3);
+  return svg("svg", { class: "trend", viewBox: "0 0 120 24", role: "img", "aria-label": `${values.length - 1} steps` },
+    svg("path", { d: path(row, x, y, 0, last), fill: "none", stroke: "var(--bar)", "stroke-width": 1.5 }));
 }
 
 // --- details ------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ function details(row) {
   return el("div", { class: "panels" },
     el("section", { class: "wide" }, el("h3", {}, `${metric()[0]} of ${row.name} on ${row.device}`),
       zoomed(data.commits.length - 1, "commit", (from, to) => chart(row, from, to), (from, to) => `${day(from)} to ${day(to)}`)),
-    el("section", { class: "wide" }, el("h3", {}, "Steps, the greatest loss first"), steps(row)),
+    el("section", { class: "wide" }, el("h3", {}, "Changes, the worst first"), steps(row)),
     el("p", { class: "faint wide" }, `Kept in ${row.file}.`));
 }
 
@@ -93,7 +94,7 @@ function chart(row, from, to) {
   const values = [...before, ...inside].map(([, value]) => value);
   if (!values.length) return el("p", {}, "No value in this range.");
   const low = Math.min(...values), high = Math.max(...values), room = high > low ? Math.max((high - low) * 0.15, Math.abs(high) * TOLD) : Math.abs(high) * 0.1 || 1;
-  const x = linearScale(from, to, left, w - 14);
+  const x = linearScale(from, to + 0.5, left, w - 14);
   const y = linearScale(low - room, high + room, h - 34, 16);
   const grid = roundTicks(low - room, high + room, 5).map((v) => [
     svg("line", { class: "grid", x1: left, x2: w - 14, y1: y(v), y2: y(v) }),
@@ -106,7 +107,7 @@ function chart(row, from, to) {
     svg("text", { class: "faint", x: x(i), y: h - 7, "text-anchor": anchor(i) }, commit(i).digest.slice(0, 8))]);
   const marks = stepsOf(row).filter((s) => s.at >= from && s.at <= to).map((s) => mark(row, s, x(s.at), y(s.after), w));
   return svg("svg", { class: "whole", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `${name} over commits ${from} to ${to}` }, grid, dates,
-    svg("path", { d: path(row, x, y, from, to), fill: "none", stroke: "var(--bar)", "stroke-width": 2 }), marks);
+    svg("path", { d: path(row, x, y, from, to + 0.5), fill: "none", stroke: "var(--bar)", "stroke-width": 2 }), marks);
 }
 
 function mark(row, step, x, y, w) {
@@ -125,7 +126,7 @@ function mark(row, step, x, y, w) {
 const CHOICES = {
   "": () => true,
   moved: (row) => stepsOf(row).length > 0,
-  worse: (row) => loss(row) > 0,
+  worse: (row) => loss(row) > data.tolerance,
 };
 data.metrics.forEach(([name], i) => byId("metric").append(el("option", { value: i }, name)));
 const list = listing({
@@ -140,8 +141,8 @@ byId("metric").addEventListener("change", list.refresh);
 byId("summary").textContent = data.summary;
 byId("unreadable").hidden = !data.unreadable.length;
 byId("unreadable").append(el("ul", {}, data.unreadable.map((text) => el("li", {}, text))));
-const BY_LOSS = COLUMNS.findIndex((column) => column.name === "loss");
-list.sortBy(BY_LOSS, true);
+const BY_CHANGE = COLUMNS.findIndex((column) => column.name === "change");
+list.sortBy(BY_CHANGE, true);
 
 finish(() => {
   testListing(list, ["device"]);
@@ -163,5 +164,5 @@ finish(() => {
     from.value = 0;
     from.dispatchEvent(new Event("input"));
   }
-  list.sortBy(BY_LOSS, true);
+  list.sortBy(BY_CHANGE, true);
 });

@@ -54,7 +54,7 @@ function quantity(value, unit) {
   return `${Number((value / scale).toPrecision(4))} ${shown}`.trim();
 }
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const signed = (share) => `${share > 0 ? "+" : ""}${percent(share)}`;
+const signed = (share) => (share >= 10 ? `${Number((1 + share).toPrecision(3))} times` : `${share > 0 ? "+" : ""}${percent(share)}`);
 const extent = (of) => of.join("×");
 
 // --- a table that sorts, filters and opens --------------------------------------------------------
