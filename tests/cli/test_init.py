@@ -3,10 +3,12 @@
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import perfassert as pa
+from perfassert.cli.init import suggest_tests
 from perfassert.cli.main import main
 from perfassert.errors import PerfFileError
 from perfassert.frontends.toolchain import tools
@@ -130,3 +132,10 @@ def test_the_name_of_a_file_becomes_no_code(tmp_path, monkeypatch, name, output)
         body = ast.parse(Path(output).read_text()).body
         kinds = (ast.Expr, ast.ImportFrom, ast.Import, ast.Import, ast.Assign, ast.Assign)
         assert [type(node) for node in body] == [*kinds, ast.FunctionDef]
+
+
+def test_tests_of_templates_have_short_names_of_their_own():
+    name = "ns::Reduce<ns::Policy<float, " + "ns::It<int>, " * 30 + "4> >"
+    infos = [SimpleNamespace(name=name, mangled=f"m{i}", max_threads=0) for i in range(2)]
+    tests = [one.test for one in suggest_tests(infos, [(), ()])]
+    assert tests == ["Reduce_Policy", "Reduce_Policy_2"]

@@ -12,6 +12,7 @@ from perfassert.baseline.entry import CHECKSUM, RANKING, UNKNOWN, BaselineKey, E
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
+from perfassert.frontends.toolchain.names import short_name
 from perfassert.report.tables import percent, table
 
 _LARGER_IS_BETTER = frozenset({"occupancy"})
@@ -231,7 +232,7 @@ def failure_text(comparison: BaselineComparison, why: str, next_step: str) -> st
     header = ("metric", "baseline", "predicted", "difference", "tolerance", "verdict")
     return "\n\n".join(
         [
-            f"{headline} ({new['kernel']} on {comparison.key.device}, block {block})",
+            f"{headline} ({short_name(new['kernel'])} on {comparison.key.device}, block {block})",
             *([why] if why else []),
             str(table(header, [row.cells() for row in comparison.rows])),
             _differences_text(comparison),

@@ -23,6 +23,7 @@ from perfassert.frontends.cuda.proposals import (
     is_structure,
     start_value,
 )
+from perfassert.frontends.toolchain.names import short_name
 from perfassert.toml.text import format_string, format_value
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.written_launches import WrittenLaunch
 
 _TOML = ".perf.toml"
+_NAME_WIDTH = 60  # characters of a kernel's name that its test has
 _FILL_IN = "fill in domain, block and arguments, then remove this line"
 
 
@@ -158,7 +160,7 @@ def suggest_tests(
     names = [info.name for info in infos]
     taken: set[str] = set()
     for info, parameters in zip(infos, known, strict=True):
-        base = re.sub(r"\W+", "_", info.name).strip("_") or "kernel"
+        base = re.sub(r"\W+", "_", short_name(info.name, _NAME_WIDTH)).strip("_") or "kernel"
         test = next(
             t for i in range(1, len(infos) + 2) if (t := _numbered_name(base, i)) not in taken
         )

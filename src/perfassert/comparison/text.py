@@ -11,6 +11,7 @@ from perfassert.comparison.compare import Item, ReportComparison
 from perfassert.comparison.github import annotation
 from perfassert.comparison.line_changes import LineChange
 from perfassert.comparison.status import MARKS, Status
+from perfassert.frontends.toolchain.names import short_label
 from perfassert.report.markdown_parts import (
     LIMIT,
     Capped,
@@ -161,8 +162,8 @@ def _data(item: Item) -> dict[str, Any]:
 
 
 def kernel(item: Item) -> str:
-    """As it is called in reports."""
-    return item.key.label or item.reported.prediction.kernel
+    """As it is called in reports, short enough for a table."""
+    return short_label(item.key.label or item.reported.prediction.kernel)
 
 
 def _test(item: Item) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from perfassert.errors import ExpectationError, ExpectationFailed, in_short
 from perfassert.expect.condition import Condition, Interval, Names, parse_condition
 from perfassert.expect.metrics import Kind, Metric, metric, value_of
+from perfassert.frontends.toolchain.names import short_name
 from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.prediction import UNSATURATED
 from perfassert.predictor.answer import Answer
@@ -173,7 +174,7 @@ def failure_text(prediction: Answer, outcomes: tuple[Outcome, ...]) -> str:
     failed = [o for o in outcomes if not o.passed]
     headline = "; ".join(_headline(o) for o in failed)
     block = "×".join(map(str, prediction.block))
-    subject = f"{prediction.kernel} on {prediction.device}, block {block}"
+    subject = f"{short_name(prediction.kernel)} on {prediction.device}, block {block}"
     rows = [_row(o) for o in outcomes]
     header = ("metric", "expected", "predicted", "difference", "margin", "verdict")
     sections = [f"{headline} ({subject})", str(table(header, rows))]

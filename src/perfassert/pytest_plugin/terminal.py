@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from perfassert.expect.metrics import Kind, Metric, all_metrics
+from perfassert.frontends.toolchain.names import short_label
 from perfassert.pytest_plugin.guesses import GUESSED
 from perfassert.pytest_plugin.layout import Layout
 from perfassert.quantity import Quantity
@@ -52,7 +53,7 @@ def write_section(
 
 def _own(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that are no metrics."""
-    label, note = record["label"], record["note"]
+    label, note = short_label(record["label"]), record["note"]
     return {
         "test": report.nodeid.rpartition("::")[2],
         "kernel": f"{label} ({note})" if note else label,

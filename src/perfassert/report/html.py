@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import printable
+from perfassert.frontends.toolchain.names import short_label
 from perfassert.report.document import Document, summary
 from perfassert.report.page import page
 from perfassert.report.reason import reason
@@ -138,6 +139,8 @@ def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
 def page_row(p: Mapping[str, Any]) -> dict[str, Any]:
     """What pages draw of a prediction, given as plain data with ``label`` and ``note``."""
     row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
+    if p.get("label") and (short := short_label(p["label"])) != p["label"]:
+        row["short"] = short
     row["volumes"] = _volumes(p["volumes"])
     if band := p.get("error_bands", {}).get("time"):
         row["error_band"] = _short(

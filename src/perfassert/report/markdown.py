@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from perfassert.frontends.toolchain.names import short_label
 from perfassert.quantity import format_quantity
 from perfassert.report.document import FAILED, Document, summary
 from perfassert.report.markdown_parts import (
@@ -56,7 +57,7 @@ def _row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
     note = f" ({words(p['note'])})" if p["note"] else ""
     return (
         code(test["nodeid"].rpartition("::")[2]),
-        f"{code(p['label'])}{note}",
+        f"{code(short_label(p['label']))}{note}",
         words(p["device"]),
         "×".join(map(str, p["block"])),
         format_quantity(p["time"], "s"),
@@ -72,7 +73,10 @@ def _failure(test: Mapping[str, Any]) -> str:
     place = f"{test['file']}:{test['line']}" if test["line"] else test["file"]
     parts = [f"{code(place)} on {words(test['device'])}"]
     expected = [
-        (code(p["label"]), *(words(e[k]) for k in ("metric", "expected", "predicted", "verdict")))
+        (
+            code(short_label(p["label"])),
+            *(words(e[k]) for k in ("metric", "expected", "predicted", "verdict")),
+        )
         for p in test["predictions"]
         for e in p["expectations"]
     ]

@@ -166,6 +166,19 @@ def short_name(name: str, width: int = 60) -> str:
     return shorter if len(shorter) <= width else f"{shorter[: width - 1]}…"
 
 
+def short_label(label: str) -> str:
+    """Return :func:`short_name` of a label, with the number that it may end with.
+
+    Example:
+        >>> short_label("ns::" + "Kernel<int, " * 6 + "float" + ">" * 6 + "#2")
+        'Kernel<int, Kernel<int, Kernel<int, Kernel<…>>>>#2'
+    """
+    name, mark, number = label.rpartition("#")
+    if not number.isdigit() or not name:
+        return short_name(label)
+    return f"{short_name(name)}{mark}{number}"
+
+
 def _without_inner_arguments(name: str, depth: int) -> str:
     """Replace what stands in more than ``depth`` brackets by an ellipsis."""
     kept, level = "", 0

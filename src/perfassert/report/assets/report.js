@@ -27,9 +27,14 @@ function baselineText(row) {
 const baselineLook = ({ status }) => ({ regressed: "failed", missing: "failed", incomparable: "failed", improved: "passed" })[status] || "faint";
 const threads = (row) => row.block.reduce((a, b) => a * b);
 
+function kernelText(row) {
+  const name = row.short ? el("abbr", { title: row.label }, row.short) : row.label;
+  return row.note ? el("span", {}, name, ` (${row.note})`) : name;
+}
+
 const COLUMNS = [
   { name: "test", value: (r) => test(r).nodeid, text: (r) => shortName(test(r)) },
-  { name: "kernel", value: (r) => r.label, text: (r) => (r.note ? `${r.label} (${r.note})` : r.label) },
+  { name: "kernel", value: (r) => r.label, text: kernelText },
   { name: "device", value: (r) => test(r).device },
   { name: "block", value: threads, text: (r) => extent(r.block), number: true },
   { name: "time", value: (r) => r.time, text: (r) => quantity(r.time, "s"), number: true },
