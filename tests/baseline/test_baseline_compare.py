@@ -4,6 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.baseline.compare import (
+    MetricRow,
     Verdict,
     compare,
     differences,
@@ -212,3 +213,13 @@ def test_predictions_read_from_a_file_can_be_kept():
     made = pa.predict(kernel, pa.Launch.cover(N, 256), "a100")
     read = entry_of(pa.Prediction.from_dict(made.to_dict()))
     assert read == {**entry_of(made), "kernel_digest": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("factor", "shown"),
+    [(1.0204, "+2.04 %"), (1.02001, "+2.001 %"), (1.03, "+3.0 %"), (20.0, "20 times")],
+)
+def test_a_regression_is_told_from_its_tolerance(factor, shown):
+    allowed = tolerances("2 %", {})[0]["time"]
+    row = MetricRow(Change(("time",), 1e-5, 1e-5 * factor), allowed, Verdict.REGRESSED)
+    assert row.cells()[3] == shown

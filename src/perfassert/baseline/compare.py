@@ -16,6 +16,7 @@ from perfassert.frontends.toolchain.names import short_name
 from perfassert.report.tables import percent, table
 
 _LARGER_IS_BETTER = frozenset({"occupancy"})
+_DIGITS = 8  # of a share in percent, behind the point
 _NAMED = 3  # metrics in the headline; the table has all of them
 _LISTED = 8  # components in a failure; all of them would bury the table
 SLIGHT = 5e-4
@@ -46,9 +47,21 @@ class MetricRow:
 
     def cells(self) -> tuple[str, ...]:
         """For the table of a failure."""
-        difference = "" if self.verdict is Verdict.SAME else self.change.share_text
+        difference = "" if self.verdict is Verdict.SAME else self._difference
         values = self.change.values
         return (self.metric, *values, difference, self.tolerance.text, self.verdict.value)
+
+    @property
+    def _difference(self) -> str:
+        """The change as a share, with as many digits as tell it from the tolerance."""
+        share, text = self.change.share, self.change.share_text
+        side = self.tolerance.above if share and share > 0 else self.tolerance.below
+        if share is None or abs(share) <= side.share or self.verdict is Verdict.WITHIN:
+            return text
+        for digits in range(1, _DIGITS):
+            if abs(float(f"{100 * share:.{digits}f}")) > 100 * side.share:
+                return text if digits == 1 else f"{100 * share:+.{digits}f} %"
+        return text
 
     def __str__(self) -> str:
         metric, before, after, difference, *_ = self.cells()
