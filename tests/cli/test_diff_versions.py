@@ -89,13 +89,24 @@ def project(tmp_path, monkeypatch, wheels, cache):
     return tmp_path
 
 
-def test_two_versions_are_read():
-    assert version_pair("a-b.c==1.0..2.0rc1") == VersionPair("a-b.c", "1.0", "2.0rc1")
+@pytest.mark.parametrize("name", ["a-b.c", "a[cu13]", "a[cu13,more]"])
+def test_two_versions_are_read(name):
+    assert version_pair(f"{name}==1.0..2.0rc1") == VersionPair(name, "1.0", "2.0rc1")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["triton", "triton==3.6", "triton==3.6..", "==1..2", "a==1..2..3", "-a==1..2", "a==-e..2"],
+    [
+        "triton",
+        "triton==3.6",
+        "triton==3.6..",
+        "==1..2",
+        "a==1..2..3",
+        "-a==1..2",
+        "a==-e..2",
+        "a[]==1..2",
+        "a[-r]==1..2",
+    ],
 )
 def test_malformed_versions_are_named(text):
     with pytest.raises(KernelSourceError, match="write a distribution and two of its versions"):

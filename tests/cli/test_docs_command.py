@@ -122,3 +122,19 @@ def test_what_cannot_be_documented(project, capsys, text, reason):
     assert main(["docs", "test_other.py", "-o", "P.md"]) == 2
     assert reason in capsys.readouterr().err
     assert not (project / "P.md").exists()
+
+
+def test_a_ranking_is_an_expectation(project):
+    more = (
+        "\ndef test_ranks(perf):\n"
+        "    ranking = perf.rank([64, 256], kernel=SCALE, domain=N // 2)\n"
+        "    ranking.expect(best_in=[64, 256])\n"
+    )
+    (project / "test_copy.py").write_text(TESTS + more, "utf-8")
+    assert main(["docs", "test_copy.py", "-o", "PERFORMANCE.md"]) == 0
+    page = (project / "PERFORMANCE.md").read_text("utf-8")
+    part = page.partition("The best of 2 candidates in `test_copy.py::test_ranks")[2]
+    assert [line.partition("×")[0] for line in part.splitlines()[4:6]] == ["| 1 | 256", "| 2 | 64"]
+    silent = [line for line in page.splitlines() if line.startswith("Predicted without an exp")]
+    assert "test_looks" in "".join(silent)
+    assert "test_ranks" not in "".join(silent)

@@ -46,6 +46,14 @@ def compared(change, limits=""):
         ({"accesses": {"global_load 16 B": 1, "global_store 4 B": 1}}, "better"),
         ({"accesses": {"global_load 4 B": 4, "global_store 4 B": 1}}, "worse"),
         ({"accesses": {"global_load 4 B": 4, "global_store 16 B": 1}}, "mixed"),
+        (
+            {
+                "registers": 20,
+                "mix": {"move": 1},
+                "accesses": {"global_load 8 B": 2, "global_store 1 B": 4},
+            },
+            "worse",
+        ),  # narrower stores outweigh occupancy and cycles
         ({"accesses": {"global_load 8 B": 9, "global_load 1 B": 3, "shared_load 4 B": 1}}, "same"),
     ],
 )

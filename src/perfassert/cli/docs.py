@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace, report: Path) -> int:
     ]  # fmt: skip
     if options.select:
         words += ["-k", options.select]
-    command = isolated_command("pytest:console_main", *words)
+    command = isolated_command("pytest:main", *words)
     with progress(f"tests of {', '.join(options.paths)}"):
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode != _PASSED:

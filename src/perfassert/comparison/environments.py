@@ -24,7 +24,8 @@ from perfassert.system.temporary import temporary_folder
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _VERSION = r"[0-9][A-Za-z0-9+!_-]*(?:\.[A-Za-z0-9+!_-]+)*"
-_PAIR = re.compile(rf"({_NAME})==({_VERSION})\.\.({_VERSION})")
+_EXTRAS = rf"\[{_NAME}(?:,{_NAME})*\]"
+_PAIR = re.compile(rf"({_NAME}(?:{_EXTRAS})?)==({_VERSION})\.\.({_VERSION})")
 _KEPT = 8
 """Environments; those that were not used for longest are removed."""
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
@@ -33,7 +34,7 @@ _LINES = 12  # of a failed program's output
 
 @dataclass(frozen=True, slots=True)
 class VersionPair:
-    """A distribution and two of its versions, the older one first."""
+    """A distribution, with extras or without, and two of its versions, the older one first."""
 
     name: str
     base: str
@@ -47,8 +48,8 @@ def version_pair(text: str) -> VersionPair:
         KernelSourceError: a text of another form.
 
     Example:
-        >>> version_pair("triton==3.6.0..3.7.1")
-        VersionPair(name='triton', base='3.6.0', head='3.7.1')
+        >>> version_pair("nvidia-cutlass-dsl[cu13]==4.4.2..4.5.0")
+        VersionPair(name='nvidia-cutlass-dsl[cu13]', base='4.4.2', head='4.5.0')
     """
     match = _PAIR.fullmatch(text)
     if match is None:

@@ -22,11 +22,14 @@ Key = tuple[Any, ...]
 
 @dataclass
 class _Subject:
-    """One launch of one kernel on one device, and all that tests say of it."""
+    """One launch of one kernel on one device, and all that tests say of it; ``compared``: tests
+    that rank it first, or compare it with a baseline."""
 
     data: Data
     tests: dict[str, str] = field(default_factory=dict)
     expectations: list[tuple[str, Data]] = field(default_factory=list)
+    rankings: list[tuple[str, Data]] = field(default_factory=list)
+    compared: set[str] = field(default_factory=set)
 
 
 def performance_page(report: Document, command: str) -> str:
@@ -65,6 +68,10 @@ def _subjects(report: Document) -> dict[Key, _Subject]:
             subject.tests[test["nodeid"]] = test["outcome"]
             for expectation in data["expectations"]:
                 subject.expectations.append((test["nodeid"], expectation))
+            rankings = [r for r in test["rankings"] if r["label"] == data["label"]]
+            subject.rankings += [(test["nodeid"], ranking) for ranking in rankings]
+            if rankings or any(b["label"] == data["label"] for b in test["baselines"]):
+                subject.compared.add(test["nodeid"])
     return subjects
 
 
@@ -94,7 +101,11 @@ def _section(subject: _Subject) -> Iterator[str]:
     if subject.expectations:
         header = ("metric", "expected", "predicted", "room", "verdict", "test")
         yield _table(header, [_expectation(test, e) for test, e in _expectations_by_test(subject)])
-    silent = sorted(subject.tests.keys() - {test for test, _ in subject.expectations})
+    for test, ranking in subject.rankings:
+        yield f"The best of {len(ranking['candidates'])} candidates in {_code(test)}:"
+        yield _ranking(ranking)
+    expecting = {test for test, _ in subject.expectations} | subject.compared
+    silent = sorted(subject.tests.keys() - expecting)
     if silent:
         yield f"Predicted without an expectation in {', '.join(map(_code, silent))}."
     unusual = sorted(
@@ -107,6 +118,23 @@ def _section(subject: _Subject) -> Iterator[str]:
     if data["assumptions"]:
         lines = [f"- {_text(_assumption(a))}" for a in data["assumptions"]]
         yield "Assumed:\n\n" + "\n".join(dict.fromkeys(lines))
+
+
+def _ranking(ranking: Data) -> str:
+    """Candidates by place; ``=``: not decided to be slower than the best."""
+    candidates = ranking["candidates"]
+    best = candidates[0]["time"]
+    rows = [
+        (
+            f"{place}{' =' if place > 1 and one['tied_with_best'] else ''}",
+            _text(one["candidate"]),
+            _seconds(one["time"]),
+            percent(one["time"] / best - 1) if best else "",
+            _text(one["limiter"]),
+        )
+        for place, one in enumerate(candidates, 1)
+    ]
+    return _table(("place", "candidate", "time", "to the best", "limiter"), rows)
 
 
 def _expectations_by_test(subject: _Subject) -> Sequence[tuple[str, Data]]:
