@@ -31,6 +31,8 @@ STARTERS = {
         "lab/measurement/counters.py": "ncu, on the user's own GPU",
         "comparison/revisions.py": "git, and the build command that the user gives",
         "cli/docs.py": "pytest, isolated",
+        "cli/doctor.py": "pip, isolated, where the user says so",
+        "comparison/environments.py": "uv, pip; modules and tests of the user",
         "system/process_pool.py": "names the type of what start_python returns",
     },
     "multiprocessing": {},
@@ -43,6 +45,8 @@ STARTERS = {
     "os.posix_spawn": {},
     "os.execv": {"system/sandbox.py": "the launcher becomes the tool"},
     "sys.executable": {
+        "cli/doctor.py": "pip, with -I",
+        "comparison/environments.py": "pip, with -I",
         "system/processes.py": "the launcher of the sandbox, with -I -S",
         "system/python_children.py": "the command of isolated children",
         "system/sandbox.py": "the launcher starts itself anew, at fixed addresses",

@@ -156,7 +156,7 @@ class TestFix:
         done = SimpleNamespace(returncode=0)
         monkeypatch.setattr(doctor.subprocess, "run", lambda words: ran.append(words) or done)
         assert main(["doctor", "--fix", "--yes"]) == 0
-        assert ran == [[sys.executable, "-m", "pip", "install", "nvidia-nvvm==13.0.*"]]
+        assert ran == [[sys.executable, "-I", "-m", "pip", "install", "nvidia-nvvm==13.0.*"]]
 
     def test_nothing_to_fix(self, monkeypatch, capsys):
         monkeypatch.setattr(doctor, "run_checks", lambda: iter([doctor.Check("a", True, "b")]))

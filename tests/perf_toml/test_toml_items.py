@@ -116,7 +116,7 @@ def test_verdicts_places_and_properties(project, workers, time):
     text = result.stdout.str()
     result.stdout.fnmatch_lines(
         [
-            f"*time is {time}, expected < 1 us (+*); dram_load is 8 B/update, expected*",
+            f"*time is {time}, expected < 1 us (* times); dram_load is 8 B/update, expected*",
             "metric *expected *predicted *difference *margin *verdict*",
             "limiter *dram *ok*",
             f"{at(FILE, 'time')}: test[[]1].expect.time",

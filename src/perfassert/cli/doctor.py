@@ -100,7 +100,7 @@ def _fix(checks: Sequence[Check], run: bool) -> int:
     print(_pip_command(packages), flush=True)
     if not run:
         return 1
-    return subprocess.run([sys.executable, "-m", "pip", "install", *packages]).returncode
+    return subprocess.run([sys.executable, "-I", "-m", "pip", "install", *packages]).returncode
 
 
 def run_checks() -> Iterator[Check]:

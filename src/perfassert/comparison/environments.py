@@ -97,10 +97,10 @@ def _install(python: Path, requirement: str) -> None:
     if uv := shutil.which("uv"):
         command = [uv, "pip", "install", "--quiet", "--python", str(python), *only_wheels]
     else:
-        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+        pip = [sys.executable, "-I", "-m", "pip", "--python", str(python), "install", "--quiet"]
         command = [*pip, "--disable-pip-version-check", "--no-input", *only_wheels]
         if subprocess.run(
-            [sys.executable, "-m", "pip", "--version"], capture_output=True
+            [sys.executable, "-I", "-m", "pip", "--version"], capture_output=True
         ).returncode:
             raise ToolchainMissing(f"{requirement} is installed by uv or pip; install one of them")
     done = run_quietly(command)

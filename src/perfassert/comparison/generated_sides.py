@@ -15,6 +15,8 @@ from perfassert.errors import KernelSourceError
 
 _TESTS = ("test_*.py", "*_test.py", "*.perf.toml")
 _COMPILED = (".cubin", ".ptx")
+_PYTEST = "import sys; del sys.path[0]; import pytest; sys.exit(pytest.main())"
+"""As the command pytest, which imports nothing that lies in the working directory."""
 _ENDS = (0, 1)
 """Exit statuses of pytest whose report is whole: passed, failed."""
 
@@ -66,7 +68,7 @@ def _run_tests(
     python: Path, tests: Sequence[str], folder: Path, arch: str | None, device: str | None
 ) -> Path:
     report = folder / "report.json"
-    words = [str(python), "-m", "pytest", "-q", f"--perf-report=json:{report}", *tests]
+    words = [str(python), "-c", _PYTEST, "-q", f"--perf-report=json:{report}", *tests]
     words += [f"--perf-device={device}"] if device else []
     done = run_quietly(words, _with_folder(folder / "kept_by_tests", arch))
     if done.returncode not in _ENDS or not report.is_file():
