@@ -11,6 +11,10 @@ _ENCODED = re.compile(r"%(22|5C|0A|0D|25)")
 _OCTAL = re.compile(r"(?:\\[23][0-7]{2})+")
 
 
+CUDA_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
+"""Of files that are compiled as CUDA: programs that also build without it have those of C++."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
     """A place in a text: file (or a label such as ``"loads[3]"``), line, column (1-based)."""

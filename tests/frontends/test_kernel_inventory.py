@@ -260,6 +260,28 @@ def test_a_compilation_database(tmp_path, library, capsys):
     assert len(rows) == 1 + 2 * COUNT
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvcc -x cu -arch=sm_80 -c k.cpp -o k.o",
+        "nvcc -x=cu -arch=sm_80 -c k.cpp",
+        "clang++ -xcuda --cuda-gpu-arch=sm_80 -c k.cpp",
+        "clang++ -x cuda --offload-arch=sm_80 -c k.cpp",
+    ],
+)
+def test_cuda_in_files_of_cpp(tmp_path, capsys, command):
+    """Programs that also build without CUDA call their sources so."""
+    source = written(tmp_path, "__global__ void k(int* a) { *a = 1; }\n", "k.cpp")
+    entry = {"directory": str(tmp_path), "file": "k.cpp", "command": command}
+    other = {"directory": str(tmp_path), "file": "main.cpp", "command": "g++ -xc++ -c main.cpp"}
+    path = written(tmp_path, json.dumps([entry, other]), "compile_commands.json")
+    assert main(["kernels", str(path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["arch"]) == ("k", "sm_80")
+    assert main(["kernels", str(source), "--arch", "sm_80", "--json"]) == 0
+    assert [other["name"] for other in json.loads(capsys.readouterr().out)] == ["k"]
+
+
 def test_folders_and_option_files_of_a_build(tmp_path, capsys):
     """As CMake writes them: relative to the folder that the command runs in, and in files."""
     for folder in ("source", "build", "headers", "system"):

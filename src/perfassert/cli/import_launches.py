@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.errors import RecordError, UnknownDevice
+from perfassert.source import CUDA_SUFFIXES
 from perfassert.toml.text import format_value
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _codes(
     given = compilation_of(options)
     known: dict[str, Path] = {}
     for path in options.code:
-        more = given if path.suffix == ".cu" else {}
+        more = given if path.suffix in CUDA_SUFFIXES else {}
         for info in kernels(path, device.arch, **more):
             known.setdefault(info.mangled, path)
     codes: dict[str, CodeLocation] = {}

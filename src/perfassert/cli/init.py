@@ -24,6 +24,7 @@ from perfassert.frontends.cuda.proposals import (
     start_value,
 )
 from perfassert.frontends.toolchain.names import short_name
+from perfassert.source import CUDA_SUFFIXES
 from perfassert.toml.text import format_string, format_value
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     check_source_file(source)
     named = [device(name) for name in options.device]
     given = compilation_of(options)
-    if source.suffix in (".cu", ".ptx") and not named:
+    if source.suffix in (*CUDA_SUFFIXES, ".ptx") and not named:
         raise LaunchError(f"{source} is compiled for a device: give --device, as in --device a100")
     with progress(f"kernels of {source}"):
         infos = kernels(source, named[0].arch if named else None, **given)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from perfassert.cli.sources import arguments_of, compilation_of
 from perfassert.errors import LaunchError
+from perfassert.source import CUDA_SUFFIXES
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
 
 _DEVICE = "A100-SXM4-40GB"
-_COMPILED = (".cu", ".ptx")
+_COMPILED = (*CUDA_SUFFIXES, ".ptx")
 
 
 def propose_launch(options: argparse.Namespace) -> argparse.Namespace:

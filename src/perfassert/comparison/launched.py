@@ -59,9 +59,10 @@ from perfassert.frontends.toolchain.binary import Source
 from perfassert.hardware.load import device
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.report.sources import costliest, sources
+from perfassert.source import CUDA_SUFFIXES
 from perfassert.version import MODEL_VERSION
 
-_KINDS = {".cu": "cuda", ".ptx": "ptx"}
+_KINDS = {**dict.fromkeys(CUDA_SUFFIXES, "cuda"), ".ptx": "ptx"}
 _EACH = "as each side launches it"
 
 

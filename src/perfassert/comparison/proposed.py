@@ -27,6 +27,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
 from perfassert.quantity import Quantity
 from perfassert.report.tables import percent
+from perfassert.source import CUDA_SUFFIXES
 
 MOST = 8
 """Kernels whose times are predicted: a comparison without launches is quick."""
@@ -125,7 +126,7 @@ def _predict(
 ) -> Prediction:
     """Raise :class:`PerfAssertError` where only the kernel's author knows what it takes."""
     domain, name = DOMAINS[len(block) - 1], placed.info.mangled
-    is_cuda = placed.path.suffix == ".cu"
+    is_cuda = placed.path.suffix in CUDA_SUFFIXES
     given: dict[str, Any] = dict(reading.compilation) if is_cuda else {}
     if is_cuda:
         given["options"] = (*given.get("options", ()), *placed.options)

@@ -17,6 +17,7 @@ from perfassert.comparison.text import times as times_of
 from perfassert.frontends.toolchain.names import without_parameters
 from perfassert.predictor.diagnose.line_findings import SPILL, line_findings
 from perfassert.report.sarif import LOST, REGRESSION, SarifResult
+from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.confined import read_text
 
 _LOST = (Status.BROKEN, Status.GONE)
@@ -57,7 +58,7 @@ def _kernel_result(kernel: KernelDiff, file: str) -> SarifResult:
 def _line_of(kernel: KernelDiff) -> int:
     """Where CUDA source defines it; the first line where that is not known."""
     name = _NAME.search(without_parameters(kernel.pair.known.name).partition("<")[0])
-    if kernel.path.suffix != ".cu" or name is None:
+    if kernel.path.suffix not in CUDA_SUFFIXES or name is None:
         return 1
     try:
         text = read_text(kernel.path, errors="replace")

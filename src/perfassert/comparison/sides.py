@@ -18,6 +18,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
 from perfassert.frontends.cuda.inventory import KernelInfo, list_kernels
 from perfassert.frontends.toolchain.containers import holds_code
+from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.confined import open_file
 from perfassert.system.process_pool import Progress, map_in_threads
 from perfassert.system.temporary import temporary_folder
@@ -120,7 +121,7 @@ def _units(path: Path, reading: Reading) -> list[_Unit]:
 
 
 def _list_kernels(file: Path, reading: Reading, **compilation: Any) -> Sequence[KernelInfo]:
-    arch = reading.arch or (reading.source_arch if file.suffix == ".cu" else None)
+    arch = reading.arch or (reading.source_arch if file.suffix in CUDA_SUFFIXES else None)
     return list_kernels(file, arch, newest=reading.newest, findings=reading.findings, **compilation)
 
 
@@ -169,7 +170,7 @@ def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
 
 def _compilation(file: Path, reading: Reading) -> Mapping[str, Any]:
     """What of ``reading`` concerns such a file: macros and their like are for CUDA alone."""
-    if file.suffix == ".cu":
+    if file.suffix in CUDA_SUFFIXES:
         return reading.compilation
     return {"toolchain": reading.toolchain} if reading.toolchain else {}
 

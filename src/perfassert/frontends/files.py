@@ -11,6 +11,7 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.plugged import frontend
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.kernel.description import Kernel
+from perfassert.source import CUDA_SUFFIXES
 
 _HINTS = ("updates_per_thread", "trip_counts", "assume", "constants", "toolchain")
 
@@ -43,7 +44,7 @@ def _compiled_frontend(name: str) -> Callable[..., Kernel]:
 OWN: Mapping[str, FileFrontend] = {
     name: FileFrontend(name, suffixes, (*_HINTS, *more), _compiled_frontend(name))
     for name, suffixes, more in (
-        ("cuda", (".cu",), ("defines", "include_dirs", "options")),
+        ("cuda", CUDA_SUFFIXES, ("defines", "include_dirs", "options")),
         ("ptx", (".ptx",), ("options", "parameters")),
         ("cubin", (".cubin", ".sass", ".fatbin", ".o", ".a", ".so"), ("arch", "parameters")),
     )

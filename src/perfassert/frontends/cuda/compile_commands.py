@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ _KEPT = ("-I", "-D", "-U", "-std", "--std", "-arch", "--gpu-arch", "-gencode", "
          "-ftz", "--ftz", "-fmad", "--fmad", "-prec-", "--prec-",
          "--extended-lambda", "-extended-lambda", "--expt-", "-expt-")  # fmt: skip
 _FILES = ("--options-file", "-optf")
+_CLANG_ARCH = re.compile(r"--(?:cuda-gpu|offload)-arch=(sm_\w+)")
 _INCLUDE = re.compile(r"(-I|-isystem=?|--include-path=?|--system-include=?)(.*)")
 
 
@@ -53,10 +55,22 @@ class CompileCommand:
 def compile_commands(path: Path) -> list[CompileCommand]:
     """Those of CUDA sources; :class:`KernelSourceError` for what is no compilation database, or has
     no CUDA."""
-    cuda = [CompileCommand(*entry) for entry in entries(path) if entry[0].suffix == ".cu"]
+    cuda = [CompileCommand(*entry) for entry in entries(path) if _is_cuda(entry[0], entry[2])]
     if not cuda:
         raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
     return cuda
+
+
+def _is_cuda(source: Path, words: Sequence[str]) -> bool:
+    """Tell a source of CUDA by its name, or by the language that the command states for it.
+
+    nvcc is told by ``-x cu``, clang by ``-x cuda``, each in one word or in two.
+    """
+    if source.suffix == ".cu":
+        return True
+    languages = [after for word, after in pairwise(words) if word in ("-x", "--x", "--language")]
+    languages += [word.removeprefix("-x").lstrip("=") for word in words if word.startswith("-x")]
+    return any(language in ("cu", "cuda") for language in languages)
 
 
 def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
@@ -100,7 +114,9 @@ def device_options(words: Sequence[str]) -> tuple[str, ...]:
     """Those that say how device code is compiled."""
     kept: list[str] = []
     for at, word in enumerate(words):
-        if word in _SEPARATE and at + 1 < len(words):
+        if match := _CLANG_ARCH.fullmatch(word):
+            kept.append(f"-arch={match[1]}")
+        elif word in _SEPARATE and at + 1 < len(words):
             kept.append(f"{word} {words[at + 1]}")
         elif word.startswith(_KEPT) and word not in _SEPARATE:
             kept.append(word)

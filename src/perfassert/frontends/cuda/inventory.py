@@ -23,6 +23,7 @@ from perfassert.frontends.toolchain.build import compiled_module, prepare
 from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.listing import called_functions, run_nvdisasm, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
+from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.process_pool import cores, map_in_threads
 from perfassert.system.temporary import temporary_folder
 
@@ -179,7 +180,7 @@ def _source(
     options: Sequence[str],
     toolchain: str | None,
 ) -> Source:
-    if path.suffix == ".cu":
+    if path.suffix in CUDA_SUFFIXES:
         folders = tuple(map(str, include_dirs))
         return Source(
             path, "cuda", None, dict(defines), folders, tuple(options), toolchain=toolchain
