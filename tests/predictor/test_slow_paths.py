@@ -51,10 +51,19 @@ def predicted(tmp_path_factory):
     return predict
 
 
-@pytest.mark.exhaustive(one_in=4)
-@pytest.mark.parametrize(
-    ("name", "device"), [(name, DEVICES[i % len(DEVICES)]) for i, name in enumerate(FUNCTIONS)]
+INFINITIES = pytest.mark.xfail(
+    reason="nvcc 13.5 branches on |x| == inf before the slow path of sin(double); as data decides, "
+    "that side is taken to run",
+    strict=True,
 )
+CASES = [
+    pytest.param(name, DEVICES[i % len(DEVICES)], marks=[INFINITIES] * (name == "double_sine"))
+    for i, name in enumerate(FUNCTIONS)
+]
+
+
+@pytest.mark.exhaustive(one_in=4)
+@pytest.mark.parametrize(("name", "device"), CASES)
 def test_a_function_of_ordinary_numbers_is_no_guess(predicted, name, device):
     found = predicted(name, device)
     said = [a.text for a in found.assumptions]
