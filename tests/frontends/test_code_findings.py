@@ -55,6 +55,10 @@ extern "C" __global__ void own_trips(int* a, const int* starts) {
     for (int k = starts[i]; k < starts[i + 1]; ++k) sum += a[k] * sum + k;
     a[i] = sum;
 }
+extern "C" __global__ void strided(float* a, float v, long long n) {
+    for (long long i = blockDim.x * blockIdx.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+        a[i] = v;
+}
 __device__ __noinline__ float twice(float x) { return x * 2 + 1; }
 extern "C" __global__ void calling(float* a) { a[threadIdx.x] = twice(a[threadIdx.x]); }
 extern "C" __global__ void tile(float* a) {
@@ -80,6 +84,7 @@ EXPECTED = {
     "literal": {"double-arithmetic"},
     "picked": {"local-array"},
     "own_trips": {"divergence"},
+    "strided": set(),
     "calling": {"calls"},
     "tile": {"bank-conflicts"},
     "padded": set(),

@@ -163,8 +163,11 @@ class _Walk:
             else:
                 known.meet(self.values, is_reached=True)
         elif target is not None:
-            conditions = [place.guard, *place.operands[:-1]]
-            if any(c and self.values.read(c.lstrip("!")).lanes is None for c in conditions):
+            conditions = [c.lstrip("!") for c in (place.guard, *place.operands[:-1]) if c]
+            if any(
+                self.values.read(c).lanes is None and self.values.depends_on_data(c)
+                for c in conditions
+            ):
                 self.divergent.append(place.weight / self.total)
         self.values.step(place.base, place.opcode, place.operands)
         if place.base in _ENDS and not place.guard and len(place.operands) <= 1:

@@ -70,23 +70,27 @@ class LaneValues:
     def __init__(self) -> None:
         self._values: dict[str, LaneValue] = {}
         self._versions: dict[str, int] = {}
+        self._from_data: set[str] = set()
         self._writes = 0
 
     def copy(self) -> LaneValues:
         """Copy what is known here, for the place that a jump leads to."""
         other = LaneValues()
         other._values, other._versions = self._values.copy(), self._versions.copy()
+        other._from_data = self._from_data.copy()
         return other
 
     def meet(self, other: LaneValues, is_reached: bool) -> None:
         """Go on where another path arrives; ``is_reached``: on this one, too."""
         if not is_reached:
             self._values, self._versions = other._values.copy(), other._versions.copy()
+            self._from_data = other._from_data.copy()
             return
+        self._from_data |= other._from_data
         for name, value in other._values.items():
             own = self._values.setdefault(name, value)
             if own != value:
-                self._assign(name, join(own, value))
+                self._assign(name, join(own, value), name in self._from_data)
 
     def step(self, base: str, opcode: str, operands: Sequence[str]) -> None:
         """Carry out one instruction, whatever its guard; ``base``: the opcode's first part."""
@@ -96,22 +100,33 @@ class LaneValues:
         if first[:1] == "P" or first[:2] == "UP":
             count = 2 if len(operands) > 1 and _PREDICATE.match(operands[1]) else 1
             value = _condition([self.read(text) for text in operands[count:]])
+            from_data = any(map(self.depends_on_data, operands[count:]))
             for target in operands[:count]:
-                self._assign(target, value)
+                self._assign(target, value, from_data)
             return
         match = _TARGET.match(first)
         if match is None:
             return
         sources = operands[1:]
         rule = _RULES.get(base, _other)
-        self._assign(match[0], rule(self, opcode, sources, [self.read(t) for t in sources]))
+        from_data = base in _FROM_MEMORY or any(map(self.depends_on_data, sources))
+        value = rule(self, opcode, sources, [self.read(t) for t in sources])
+        self._assign(match[0], value, from_data)
         if (words := _words(base, opcode)) > 1:
             others = VARIED if base in _LOADS else UNIFORM
             number = int(match[2])
             for following in range(number + 1, number + words):
-                self._assign(f"{match[1]}{following}", others)
+                self._assign(f"{match[1]}{following}", others, from_data)
 
-    def _assign(self, target: str, value: LaneValue) -> None:
+    def depends_on_data(self, text: str) -> bool:
+        """Tell whether anything in an operand was computed from what was loaded."""
+        names = [match[2] for match in _REGISTER.finditer(text)]
+        if match := _PREDICATE.match(text):
+            names.append(match[1])
+        return not self._from_data.isdisjoint(names)
+
+    def _assign(self, target: str, value: LaneValue, from_data: bool = False) -> None:
+        (self._from_data.add if from_data else self._from_data.discard)(target)
         self._values[target] = value
         self._writes += 1
         self._versions[target] = self._writes
@@ -344,6 +359,8 @@ _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(("ATOMG", "ATOM", "ATOMS", "SHFL", "TEX", "TLD", "MATCH"), _vary),
 }  # fmt: skip
 _LOADS = {"LDG", "LD", "LDS", "LDL", "LDC", "LDCU"}
+_FROM_MEMORY = {"LDG", "LD", "LDS", "LDL", "LDSM", "ATOM", "ATOMG", "ATOMS"}
+"""What they give is data; a word of constant memory is an argument, or as good as one."""
 _WITHOUT_TARGET = {"STG", "ST", "STS", "STL", "RED", "REDG", "BRA", "EXIT", "BAR", "CALL", "RET"}
 _WIDTHS = {".64": 2, ".128": 4}
 
