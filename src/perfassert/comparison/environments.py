@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ def make_environment(name: str, version: str) -> Path:
             made = folder / "environment"
             venv.EnvBuilder(symlinks=os.name == "posix").create(made)
             _install(_python(made), f"{name}=={version}")
-            _add_own_packages(made)
+            _add_own_packages(_python(made))
             shutil.move(made, place)
     os.utime(place)
     _remove_oldest(place.parent)
@@ -97,12 +96,11 @@ def _install(python: Path, requirement: str) -> None:
     if uv := shutil.which("uv"):
         command = [uv, "pip", "install", "--quiet", "--python", str(python), *only_wheels]
     else:
-        pip = [sys.executable, "-I", "-m", "pip", "--python", str(python), "install", "--quiet"]
-        command = [*pip, "--disable-pip-version-check", "--no-input", *only_wheels]
-        if subprocess.run(
-            [sys.executable, "-I", "-m", "pip", "--version"], capture_output=True
-        ).returncode:
+        pip = [sys.executable, "-I", "-m", "pip"]
+        if run_quietly([*pip, "--version"]).returncode:
             raise ToolchainMissing(f"{requirement} is installed by uv or pip; install one of them")
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
+        command = [*pip, "--python", str(python), "install", *quiet, *only_wheels]
     done = run_quietly(command)
     if done.returncode:
         raise KernelSourceError(
@@ -125,11 +123,11 @@ def last_lines(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-_LINES:]) or "it printed nothing"
 
 
-def _add_own_packages(environment: Path) -> None:
-    """Let the environment import the packages of this one, after its own."""
+def _add_own_packages(python: Path) -> None:
+    """Let an environment import the packages of this one, after its own."""
     own = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
-    paths = {"base": str(environment), "platbase": str(environment)}
-    site = Path(sysconfig.get_path("purelib", "venv", paths))
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run_quietly([str(python), "-I", "-c", asked]).stdout.strip())
     line = f"import site; list(map(site.addsitedir, {own!r}))\n"
     (site / "perfassert_packages.pth").write_text(line, encoding="utf-8")
 
