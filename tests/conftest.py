@@ -7,6 +7,7 @@ test-exhaustive`` runs the others: all of them, or the part that PART=2/7 names.
 """
 
 import gc
+import importlib.util
 import os
 import re
 from collections import Counter
@@ -99,3 +100,17 @@ def loaded():
 
     kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(256,))], ["a[x]"])
     assert pa.predict(kernel, pa.Launch(1, 256), "a100").time > 0
+
+
+@pytest.fixture(scope="session")
+def import_text():
+    """A function that writes a module's text to a file, where inspect finds it, and imports it."""
+
+    def import_text(path, text):
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return import_text

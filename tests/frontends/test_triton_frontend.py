@@ -1,6 +1,5 @@
 """What :func:`from_triton` makes of a JIT function, and what it refuses."""
 
-import importlib.util
 from importlib.metadata import version
 
 import pytest
@@ -85,14 +84,9 @@ needs_nvdisasm = pytest.mark.skipif(tools.find("nvdisasm") is None, reason="nvdi
 
 
 @pytest.fixture(scope="module")
-def functions(tmp_path_factory):
+def functions(tmp_path_factory, import_text):
     pytest.importorskip("triton")
-    path = tmp_path_factory.mktemp("triton") / "jit_functions.py"
-    path.write_text(SOURCE)
-    spec = importlib.util.spec_from_file_location("jit_functions", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_text(tmp_path_factory.mktemp("triton") / "jit_functions.py", SOURCE)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """Configurations of autotuned Triton kernels, ordered and pruned."""
 
-import importlib.util
-
 import pytest
 
 import perfassert as pa
@@ -64,16 +62,11 @@ def grid(given):
 
 
 @pytest.fixture(scope="module")
-def functions(tmp_path_factory):
+def functions(tmp_path_factory, import_text):
     pytest.importorskip("triton")
     if tools.find("nvdisasm") is None:
         pytest.skip("nvdisasm is not installed")
-    path = tmp_path_factory.mktemp("triton") / "autotuned.py"
-    path.write_text(SOURCE)
-    spec = importlib.util.spec_from_file_location("autotuned", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_text(tmp_path_factory.mktemp("triton") / "autotuned.py", SOURCE)
 
 
 @pytest.fixture(scope="module")

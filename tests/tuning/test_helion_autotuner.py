@@ -1,7 +1,5 @@
 """``helion_autotuner`` inside Helion, which generates and launches nothing."""
 
-import importlib.util
-
 import pytest
 
 import perfassert as pa
@@ -37,17 +35,12 @@ def bind(function, **options):
 
 
 @pytest.fixture(scope="module")
-def module(tmp_path_factory):
+def module(tmp_path_factory, import_text):
     pytest.importorskip("torch")
     pytest.importorskip("helion")
     if tools.find("nvdisasm") is None:
         pytest.skip("nvdisasm is not installed")
-    path = tmp_path_factory.mktemp("helion") / "added.py"
-    path.write_text(SOURCE)
-    spec = importlib.util.spec_from_file_location("added", path)
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return import_text(tmp_path_factory.mktemp("helion") / "added.py", SOURCE)
 
 
 def test_the_best_by_prediction(module, caplog):

@@ -1,6 +1,5 @@
 """``triton_prune`` inside Triton's own autotuner, which compiles and launches nothing."""
 
-import importlib.util
 import logging
 import re
 from dataclasses import dataclass
@@ -71,16 +70,11 @@ def grid(meta):
 
 
 @pytest.fixture(scope="module")
-def functions(tmp_path_factory):
+def functions(tmp_path_factory, import_text):
     pytest.importorskip("triton")
     if tools.find("nvdisasm") is None:
         pytest.skip("nvdisasm is not installed")
-    path = tmp_path_factory.mktemp("triton") / "pruned.py"
-    path.write_text(SOURCE)
-    spec = importlib.util.spec_from_file_location("pruned", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_text(tmp_path_factory.mktemp("triton") / "pruned.py", SOURCE)
 
 
 def pruned(tuner, values, **keywords):

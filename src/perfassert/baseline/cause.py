@@ -26,7 +26,7 @@ from perfassert.baseline.entry import UNKNOWN, Entry
 from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.judge.pairs import CONFIDENCE, TimedLaunch, probability
 from perfassert.quantity import format_quantity
-from perfassert.report.tables import percent
+from perfassert.report.tables import is_factor, percent
 
 _ASSUMED = re.compile(r"^(global|constant) 0x|^unknown|^local$")
 """Fields that are no buffer of the user's: what is said of them would mislead."""
@@ -97,8 +97,8 @@ def explain(old: Entry, new: Entry) -> Explanation | None:
 
 def _rise(old: Entry, new: Entry) -> str:
     """``"time +12.3 %"``, and how sure it is that it is slower where that is not sure enough."""
-    rise = percent(float(new["time"]) / float(old["time"]) - 1)
-    text = f"time {rise}{' as long' if rise.endswith('times') else ''}"
+    share = float(new["time"]) / float(old["time"]) - 1
+    text = f"time {percent(share)}{' as long' if is_factor(share) else ''}"
     likely = probability(_timed_launch(old), _timed_launch(new))
     if likely is None or likely >= CONFIDENCE:
         return text

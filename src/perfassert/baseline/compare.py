@@ -13,7 +13,7 @@ from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
 from perfassert.frontends.toolchain.names import short_name
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import is_factor, percent, table
 
 _LARGER_IS_BETTER = frozenset({"occupancy"})
 _DIGITS = 8  # of a share in percent, behind the point
@@ -264,7 +264,7 @@ def _headline(row: MetricRow) -> str:
         )
     if not difference:
         return f"{row.metric} is {after}, was {before}"
-    to = "" if difference.endswith("times") else "to "
+    to = "" if is_factor(row.change.share or 0.0) else "to "
     return f"{row.metric} is {after}, {difference} {to}the baseline {before} (allowed: {tolerance})"
 
 

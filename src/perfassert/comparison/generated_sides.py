@@ -16,7 +16,7 @@ from perfassert.errors import KernelSourceError
 _TESTS = ("test_*.py", "*_test.py", "*.perf.toml")
 _COMPILED = (".cubin", ".ptx")
 _PYTEST = "import sys; del sys.path[0]; import pytest; sys.exit(pytest.main())"
-"""As the command pytest, which imports nothing that lies in the working directory."""
+"""Runs pytest as its command does, which imports nothing that lies in the working directory."""
 _ENDS = (0, 1)
 """Exit statuses of pytest whose report is whole: passed, failed."""
 

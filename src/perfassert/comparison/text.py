@@ -162,7 +162,7 @@ def _data(item: Item) -> dict[str, Any]:
 
 
 def kernel(item: Item) -> str:
-    """As it is called in reports, short enough for a table."""
+    """Return the name that reports have, short enough for a table."""
     return short_label(item.key.label or item.reported.prediction.kernel)
 
 

@@ -182,9 +182,10 @@ class Perf:
         if self._toolchain is not None:
             kernel = with_toolchain(kernel, self._toolchain)
         prediction = predict(kernel, launch, device)
-        known, _, on = prediction.origin or (kernel, launch, self.device)
-        if missing := missing_instance(known, on):
-            warnings.warn(missing, PerfAssertWarning, stacklevel=2)
+        if prediction.origin is not None and "<" in prediction.kernel:
+            known, _, on = prediction.origin
+            if missing := missing_instance(known, on):
+                warnings.warn(missing, PerfAssertWarning, stacklevel=2)
         return prediction
 
     def _judge_guesses(self, prediction: Prediction, allow_guesses: bool) -> None:

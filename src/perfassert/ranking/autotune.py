@@ -180,7 +180,7 @@ class AutotunedCall:
     constexprs: Mapping[str, Any]
 
     def configs(self) -> list[Any]:
-        """What the autotuner would try; its own first pruning included, a model of times not.
+        """List what the autotuner would try; its own first pruning included, a model of times not.
 
         A pruning by predictions is left out: what it is given is ranked here.
         """

@@ -21,8 +21,8 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class ChosenMeasurement:
-    """What a file measured of one launch: ``seconds``, ``volumes`` in bytes by metric; ``notes``:
-    which measurements these are, and on which other device, in sentences."""
+    """The measurement of one launch in a file: ``seconds``, ``volumes`` in bytes by metric;
+    ``notes``: which measurements these are, and on which other device, in sentences."""
 
     seconds: float
     volumes: Mapping[str, float]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from perfassert.errors import printable
 
+_TENFOLD = 10  # as a share: a larger change is told as a factor
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -59,15 +61,20 @@ def join(parts: Iterable[str | Table | Text], separator: str = "\n\n") -> Text:
     return Text(tuple(joined))
 
 
+def is_factor(share: float) -> bool:
+    """Tell a change that :func:`percent` gives as a factor."""
+    return share >= _TENFOLD
+
+
 def percent(share: float, signed: bool = True) -> str:
     """Return a share as people read it; one more than tenfold as a factor.
 
     >>> percent(0.355), percent(0.355, signed=False), percent(15.5), percent(8e5)
     ('+35.5 %', '35.5 %', '16.5 times', '8e5 times')
     """
-    if share >= 10 and signed:
+    if signed and is_factor(share):
         return f"{1 + share:.3g} times".replace("e+0", "e")
-    if abs(share) >= 10:
+    if abs(share) >= _TENFOLD:
         return f"{share * 100:.0f} %"
     return f"{share * 100:+.1f} %" if signed else f"{share * 100:.1f} %"
 

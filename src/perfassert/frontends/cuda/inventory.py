@@ -137,18 +137,18 @@ def list_kernels(
     *,
     newest: bool = False,
     findings: bool = False,
-    defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[str] = (),
-    options: Sequence[str] = (),
-    toolchain: str | None = None,
+    **compilation: Any,
 ) -> tuple[KernelInfo, ...]:
-    """List the kernels of a file as :func:`kernels` does.
+    """List the kernels of a file as :func:`kernels` does, which has the arguments of sources.
 
     Args:
+        path: of the file.
+        arch: the architecture.
         newest: list the newest architecture of a compiled file where ``arch`` names none.
         findings: walk the code for its findings, too, which takes a third of the time again.
+        compilation: of sources.
     """
-    source = _source(path, defines or {}, include_dirs, options, toolchain)
+    source = _source(path, **compilation)
     if source.kind == "cubin":
         return _of_container(source.path, NEWEST if newest and arch is None else arch, findings)
     if source.kind == "ptx":
@@ -162,29 +162,22 @@ def list_kernels(
 def parameters(
     path: Union[str, PathLike[str]],
     arch: str,
-    *,
-    defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[str] = (),
-    options: Sequence[str] = (),
-    toolchain: str | None = None,
+    **compilation: Any,
 ) -> dict[str, tuple[Parameter, ...]]:
-    """Those of all kernels of a file, by mangled name; as for :func:`kernels`."""
-    source = _source(Path(path), defines or {}, include_dirs, options, toolchain)
-    return build.parameters(source, arch)
+    """Those of all kernels of a file, by mangled name; ``compilation`` as for :func:`kernels`."""
+    return build.parameters(_source(Path(path), **compilation), arch)
 
 
 def _source(
     path: Path,
-    defines: Mapping[str, object],
-    include_dirs: Sequence[str],
-    options: Sequence[str],
-    toolchain: str | None,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[str] = (),
+    options: Sequence[str] = (),
+    toolchain: str | None = None,
 ) -> Source:
     if path.suffix in CUDA_SUFFIXES:
-        folders = tuple(map(str, include_dirs))
-        return Source(
-            path, "cuda", None, dict(defines), folders, tuple(options), toolchain=toolchain
-        )
+        macros, folders = dict(defines or {}), tuple(map(str, include_dirs))
+        return Source(path, "cuda", None, macros, folders, tuple(options), toolchain=toolchain)
     if defines or include_dirs or options:
         raise KernelSourceError(f"{path}: defines, include_dirs and options need CUDA source")
     if path.suffix == ".ptx":

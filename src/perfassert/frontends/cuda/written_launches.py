@@ -83,23 +83,19 @@ def written_launches(source: Path) -> tuple[WrittenLaunch, ...]:
     files = []
     for path in dict.fromkeys([source, *around]):
         if path.is_file() and path.stat().st_size <= _MOST_BYTES and not outside(path):
-            state = path.stat()
-            files.append((path, state.st_mtime_ns, state.st_size))
+            files.append((path.name, read_bytes(path).decode("utf-8", "replace")))
     return _launches_in(tuple(files))
 
 
-@lru_cache(maxsize=32)
-def _launches_in(files: tuple[tuple[Path, int, int], ...]) -> tuple[WrittenLaunch, ...]:
-    """Find the launches of files in the state that goes with each path."""
-    texts = {path: read_bytes(path).decode("utf-8", "replace") for path, _, _ in files}
+@lru_cache(maxsize=8)
+def _launches_in(files: tuple[tuple[str, str], ...]) -> tuple[WrittenLaunch, ...]:
+    """Find the launches of files by their names and texts."""
     values: dict[str, set[str]] = {}
-    for text in texts.values():
+    for _, text in files:
         for match in _DEFINITION.finditer(_without_comments(text)):
             values.setdefault(_defined_name(match), set()).add(_defined_value(match))
     only = {name: value for name, (value, *others) in values.items() if not others}
-    return tuple(
-        launch for path, text in texts.items() for launch in find_launches(text, path.name, only)
-    )
+    return tuple(launch for name, text in files for launch in find_launches(text, name, only))
 
 
 def launches_of_kernel(name: str, launches: Iterable[WrittenLaunch]) -> tuple[WrittenLaunch, ...]:

@@ -360,7 +360,7 @@ _RULES: Mapping[str, _Rule] = {
 }  # fmt: skip
 _LOADS = {"LDG", "LD", "LDS", "LDL", "LDC", "LDCU"}
 _FROM_MEMORY = {"LDG", "LD", "LDS", "LDL", "LDSM", "ATOM", "ATOMG", "ATOMS"}
-"""What they give is data; a word of constant memory is an argument, or as good as one."""
+"""Opcodes that give data; a word of constant memory is an argument, or as good as one."""
 _WITHOUT_TARGET = {"STG", "ST", "STS", "STL", "RED", "REDG", "BRA", "EXIT", "BAR", "CALL", "RET"}
 _WIDTHS = {".64": 2, ".128": 4}
 

@@ -42,7 +42,7 @@ SECTORS: Mapping[str, str] = {"l2_load_sectors": "l2_load", "l2_store_sectors": 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFile:
-    """What a file measured, in the order of the file; ``kind``: its format, in words; ``device``:
+    """Measurements of a file, in its order; ``kind``: its format, in words; ``device``:
     as the file names it, empty where it names none or several."""
 
     kind: str

@@ -55,7 +55,7 @@ _REMOVED = {
         "CCCL 3 removed thrust::unary_function and binary_function: leave the base class out"
     ),
 }
-"""What a compiler says of a name that a release of CUDA has removed → what takes its place.
+"""Message of a compiler about a name that a release of CUDA has removed → the name's successor.
 
 Release notes of CUDA 9, 12 and 13, and the migration guide of CCCL 3.0.
 """

@@ -1,4 +1,4 @@
-"""Whether the installed wheels of NVIDIA's compiler and headers are of one release.
+"""Releases of the installed wheels of NVIDIA's compiler and headers, which have to be one.
 
 PyTorch's wheels pin the runtime headers of one release, and a compiler of another release refuses
 them, or compiles CUB differently. pip resolves each package by itself and installs such a mixture.
@@ -14,8 +14,8 @@ from importlib import metadata
 from .tools import wheel_version
 
 _WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime")
-"""What compiles host code together: nvcc, its own headers, its compiler for devices, the runtime's
-headers."""
+"""Wheels that compile host code together: nvcc, its own headers, its compiler for devices, and the
+runtime's headers."""
 _HEADERS = "nvidia-cuda-runtime"
 _RELEASE = re.compile(r"\d+\.\d+")
 _OWN = "perfassert"
@@ -30,7 +30,7 @@ class Mixture:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What to install: ``("nvidia-cuda-nvcc==13.0.*",)``."""
+        """The requirements that make them one release: ``("nvidia-cuda-nvcc==13.0.*",)``."""
         others = (wheel for wheel, release in self.releases.items() if release != self.wanted)
         return tuple(f"{wheel}=={self.wanted}.*" for wheel in others)
 
