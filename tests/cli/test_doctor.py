@@ -98,39 +98,48 @@ def test_a_header_of_a_submodule_that_is_not_checked_out(tmp_path):
     assert "not checked out" not in str(failure("nvcc", log, "a.cu"))
 
 
-def install_fake_wheels(monkeypatch, versions, other="torch"):
-    """Wheels of NVIDIA's with these versions, and a package that needs the runtime's headers."""
-    monkeypatch.setattr(matching, "wheel_version", lambda wheel: versions.get(wheel))
-    needs = SimpleNamespace(
-        metadata={"Name": other}, requires=["nvidia-cuda-runtime==13.0.*; python_version > '3'"]
-    )
-    monkeypatch.setattr(matching.metadata, "distributions", lambda: [needs] if other else [])
+NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm")
+OF_13_0 = {**dict.fromkeys(NVCC, "13.0.88"), "nvidia-cuda-runtime": "13.0.96"}
+OF_13_5 = {**dict.fromkeys(NVCC, "13.5.37"), "nvidia-cuda-runtime": "13.5.21"}
+MIXED = {**OF_13_5, "nvidia-cuda-runtime": "13.0.96"}
 
 
-ONE = dict.fromkeys(("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm"), "13.5.37")
+def install_fake_wheels(monkeypatch, versions, toolkit=None):
+    """Wheels of NVIDIA's with these versions, and cuda-toolkit 13.0.3 with its pins, or none."""
+    versions = {**versions, "cuda-toolkit": toolkit}
+    pins = {**OF_13_0, "nvidia-cuda-cccl": "13.0.85", "nvidia-npp": "13.0.1.2"}
+    monkeypatch.setattr(matching, "wheel_version", versions.get)
+    requires = [f"{wheel}=={pin}.*; extra == 'all'" for wheel, pin in pins.items()]
+    requires.append("nvidia-nvjitlink<14,>=13.0.88; extra == 'all'")
+    monkeypatch.setattr(matching.metadata, "requires", lambda name: requires)
 
 
 class TestReleases:
-    def test_one_release_is_well(self, monkeypatch):
-        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.5.21"})
+    @pytest.mark.parametrize("versions, toolkit", [(OF_13_5, None), (OF_13_0, "13.0.3.0")])
+    def test_one_release_is_well(self, monkeypatch, versions, toolkit):
+        install_fake_wheels(monkeypatch, versions, toolkit)
         assert examined()["releases"].ok
 
-    def test_headers_that_another_package_needs_decide(self, monkeypatch):
-        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.0.96"})
+    def test_cuda_toolkit_decides_where_it_is_installed(self, monkeypatch):
+        install_fake_wheels(monkeypatch, MIXED, "13.0.3.0")
         check = examined()["releases"]
         assert not check.ok
-        assert "nvidia-cuda-runtime 13.0" in check.said
-        assert check.packages == (
-            "nvidia-cuda-nvcc==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-nvvm==13.0.*",
-        )  # fmt: skip
+        assert "nvidia-cuda-nvcc 13.5.37" in check.said
+        assert "nvidia-cuda-runtime" not in check.said
+        assert check.packages == ("cuda-toolkit[nvcc,nvrtc,cccl]==13.0.*",)
 
-    @pytest.mark.parametrize("other", ["", "perfassert"])
-    def test_else_the_newest_release_does(self, monkeypatch, other):
-        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.10.1"}, other)
-        assert {p.partition("==")[2] for p in examined()["releases"].packages} == {"13.10.*"}
+    def test_cccl_has_a_release_by_its_pin_alone(self, monkeypatch):
+        install_fake_wheels(monkeypatch, {**OF_13_0, "nvidia-cuda-cccl": "13.3.5.0.6"}, "13.0.3.0")
+        assert "nvidia-cuda-cccl 13.3.5.0.6 beside CUDA 13.0" in examined()["releases"].said
+        install_fake_wheels(monkeypatch, {**OF_13_0, "nvidia-cuda-cccl": "13.0.8"}, "13.0.3.0")
+        assert not examined()["releases"].ok
+
+    def test_else_the_newest_release_does(self, monkeypatch):
+        install_fake_wheels(monkeypatch, {**OF_13_5, "nvidia-cuda-runtime": "13.10.1"})
+        assert examined()["releases"].packages == ("cuda-toolkit[nvcc,nvrtc,cccl]==13.10.*",)
 
     def test_a_failure_in_the_toolkit_s_headers_blames_the_mixture(self, monkeypatch, tmp_path):
-        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.0.96"})
+        install_fake_wheels(monkeypatch, MIXED, "13.0.3.0")
         monkeypatch.setattr(diagnostics, "include_dirs", lambda: (str(tmp_path),))
         inside = f"{tmp_path}/cub/block.cuh(3): error: expected a ;"
         assert "doctor --fix" in str(failure("nvcc", inside, "k.cu"))
@@ -141,13 +150,13 @@ class TestReleases:
 
 class TestFix:
     def test_one_command_brings_all_that_pip_can_bring(self, monkeypatch, capsys):
-        install_fake_wheels(monkeypatch, {**ONE, "nvidia-cuda-runtime": "13.0.96"})
+        install_fake_wheels(monkeypatch, MIXED, "13.0.3.0")
         monkeypatch.setattr(tools, "find", lambda name: None)
         assert main(["doctor", "--fix"]) == 1
         (line,) = capsys.readouterr().out.splitlines()
         assert line.startswith("pip install 'perfassert[cuda]' ")
         assert line.count("perfassert[cuda]") == 1
-        assert "'nvidia-cuda-nvcc==13.0.*'" in line
+        assert "'cuda-toolkit[nvcc,nvrtc,cccl]==13.0.*'" in line
 
     def test_yes_runs_it(self, monkeypatch):
         wanted = doctor.Check("releases", False, "mixed", packages=("nvidia-nvvm==13.0.*",))

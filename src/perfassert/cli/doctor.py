@@ -230,7 +230,7 @@ def _releases() -> Check:
             "releases", True, "compiler and headers are of one release, as far as installed"
         )
     text = f"of several releases, so that host code may not compile: {mixture}"
-    return Check("releases", False, text, packages=mixture.packages)
+    return Check("releases", False, text, packages=(mixture.requirement,))
 
 
 def _libraries() -> Check:

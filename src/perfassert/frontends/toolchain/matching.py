@@ -1,7 +1,8 @@
 """Releases of the installed wheels of NVIDIA's compiler and headers, which have to be one.
 
-PyTorch's wheels pin the runtime headers of one release, and a compiler of another release refuses
-them, or compiles CUB differently. pip resolves each package by itself and installs such a mixture.
+The package ``cuda-toolkit`` pins the wheels of one release, and ``perfassert[cuda]`` requires the
+compiler through it, as PyTorch requires the headers. Wheels that were upgraded by themselves leave
+that release: the compiler refuses headers of another one, or compiles CUB differently.
 """
 
 from __future__ import annotations
@@ -13,56 +14,64 @@ from importlib import metadata
 
 from .tools import wheel_version
 
-_WHEELS = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime")
-"""Wheels that compile host code together: nvcc, its own headers, its compiler for devices, and the
-runtime's headers."""
-_HEADERS = "nvidia-cuda-runtime"
-_RELEASE = re.compile(r"\d+\.\d+")
-_OWN = "perfassert"
+_TOOLKIT = "cuda-toolkit"
+_PARTS = "nvcc,nvrtc,cccl"
+"""Extras of ``cuda-toolkit`` that perfassert[cuda] requires; ``nvcc`` brings its headers, too."""
+_PINNED = re.compile(r"(?P<wheel>[\w.-]+)==(?P<version>[\d.]+)\.\*")
+_COMPILERS = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime")
+"""Wheels numbered by the release, which compile host code together: nvcc, its own headers, its
+compiler for devices, and the runtime's headers."""
+_OF_COMPILING = {*_COMPILERS, "nvidia-cuda-nvrtc", "nvidia-cuda-cccl"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Wheels of several releases: wheel → release; ``wanted``: the release that all should have."""
+    """Wheels of several releases: wheel → version; ``wanted``: the release that all should have."""
 
-    releases: Mapping[str, str]
+    versions: Mapping[str, str]
     wanted: str
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """The requirements that make them one release: ``("nvidia-cuda-nvcc==13.0.*",)``."""
-        others = (wheel for wheel, release in self.releases.items() if release != self.wanted)
-        return tuple(f"{wheel}=={self.wanted}.*" for wheel in others)
+    def requirement(self) -> str:
+        """What pip installs to make them one release: ``"cuda-toolkit[nvcc,…]==13.0.*"``."""
+        return f"{_TOOLKIT}[{_PARTS}]=={self.wanted}.*"
 
     def __str__(self) -> str:
-        return ", ".join(f"{wheel} {release}" for wheel, release in self.releases.items())
+        wheels = ", ".join(f"{wheel} {version}" for wheel, version in self.versions.items())
+        return f"{wheels} beside CUDA {self.wanted}"
 
 
 def find_mixture() -> Mixture | None:
-    """Return the wheels that are not of one release; None where they are.
+    """Return the wheels that are not of one release; None where all are.
 
-    The wanted release is that of the runtime's headers if another package needs them, since that
-    package would break, else the newest.
+    The wanted release is that of ``cuda-toolkit`` where it is installed, since other packages
+    require it, else the newest of the wheels.
     """
-    versions = {wheel: wheel_version(wheel) for wheel in _WHEELS}
-    releases = {
-        wheel: match[0]
-        for wheel, version in versions.items()
-        if version and (match := _RELEASE.match(version))
-    }
-    if len({*releases.values()}) < 2:
-        return None
-    newest = max(releases.values(), key=lambda release: [*map(int, release.split("."))])
-    pinned = _HEADERS in releases and _is_needed_by_others()
-    return Mixture(releases, releases[_HEADERS] if pinned else newest)
+    if toolkit := wheel_version(_TOOLKIT):
+        wanted = _release(toolkit)
+        versions = {
+            wheel: installed
+            for wheel, pinned in _pinned_versions().items()
+            if (installed := wheel_version(wheel)) and not f"{installed}.".startswith(f"{pinned}.")
+        }
+    else:
+        installed = {wheel: version for wheel in _COMPILERS if (version := wheel_version(wheel))}
+        wanted = max((_release(v) for v in installed.values()), key=_numbers, default="")
+        versions = {wheel: v for wheel, v in installed.items() if _release(v) != wanted}
+    return Mixture(versions, wanted) if versions else None
 
 
-def _is_needed_by_others() -> bool:
-    """Return True if a package besides perfassert requires the runtime's headers."""
-    return any(
-        requirement.startswith(_HEADERS)
-        for distribution in metadata.distributions()
-        if distribution.metadata["Name"] != _OWN
-        for requirement in distribution.requires or ()
-        if "extra ==" not in requirement
-    )
+def _pinned_versions() -> dict[str, str]:
+    """The start of each version that ``cuda-toolkit`` requires: ``nvidia-cuda-nvcc`` → 13.0.88."""
+    matches = map(_PINNED.match, metadata.requires(_TOOLKIT) or ())
+    pinned = {match["wheel"]: match["version"] for match in matches if match}
+    return {wheel: version for wheel, version in pinned.items() if wheel in _OF_COMPILING}
+
+
+def _release(version: str) -> str:
+    """``"13.0.88"`` → ``"13.0"``."""
+    return ".".join(version.split(".")[:2])
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(part) for part in release.split(".")]
