@@ -115,7 +115,7 @@ def install_fake_wheels(monkeypatch, versions, toolkit=None):
 
 
 class TestReleases:
-    @pytest.mark.parametrize("versions, toolkit", [(OF_13_5, None), (OF_13_0, "13.0.3.0")])
+    @pytest.mark.parametrize(("versions", "toolkit"), [(OF_13_5, None), (OF_13_0, "13.0.3.0")])
     def test_one_release_is_well(self, monkeypatch, versions, toolkit):
         install_fake_wheels(monkeypatch, versions, toolkit)
         assert examined()["releases"].ok

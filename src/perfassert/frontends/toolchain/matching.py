@@ -48,24 +48,24 @@ def find_mixture() -> Mixture | None:
     require it, else the newest of the wheels.
     """
     if toolkit := wheel_version(_TOOLKIT):
-        wanted = _release(toolkit)
-        versions = {
-            wheel: installed
-            for wheel, pinned in _pinned_versions().items()
-            if (installed := wheel_version(wheel)) and not f"{installed}.".startswith(f"{pinned}.")
-        }
+        wanted, pins = _release(toolkit), _pins_of_toolkit()
     else:
-        installed = {wheel: version for wheel in _COMPILERS if (version := wheel_version(wheel))}
-        wanted = max((_release(v) for v in installed.values()), key=_numbers, default="")
-        versions = {wheel: v for wheel, v in installed.items() if _release(v) != wanted}
+        releases = [_release(version) for version in map(wheel_version, _COMPILERS) if version]
+        wanted = max(releases, key=_numbers, default="")
+        pins = dict.fromkeys(_COMPILERS, wanted)
+    versions = {
+        wheel: installed
+        for wheel, pin in pins.items()
+        if (installed := wheel_version(wheel)) and not f"{installed}.".startswith(f"{pin}.")
+    }
     return Mixture(versions, wanted) if versions else None
 
 
-def _pinned_versions() -> dict[str, str]:
+def _pins_of_toolkit() -> dict[str, str]:
     """The start of each version that ``cuda-toolkit`` requires: ``nvidia-cuda-nvcc`` → 13.0.88."""
     matches = map(_PINNED.match, metadata.requires(_TOOLKIT) or ())
-    pinned = {match["wheel"]: match["version"] for match in matches if match}
-    return {wheel: version for wheel, version in pinned.items() if wheel in _OF_COMPILING}
+    pins = {match["wheel"]: match["version"] for match in matches if match}
+    return {wheel: version for wheel, version in pins.items() if wheel in _OF_COMPILING}
 
 
 def _release(version: str) -> str:
