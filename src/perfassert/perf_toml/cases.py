@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
@@ -11,6 +12,10 @@ from perfassert.kernel.launch import Launch
 
 EVERY_DEVICE = ""
 """The key of a reason that holds for all devices."""
+LONGEST_ID = 80
+"""Characters of a test's id, behind its file: what a line of a terminal shows."""
+_LEAST_NAME = 20  # characters of the name that long parameters leave
+_DIGITS = 6  # of the digest that tells ids apart whose first characters agree
 Reasons = Mapping[str, str]
 """Device → why a case is skipped on it, or expected to fail."""
 
@@ -35,7 +40,21 @@ class Header:
     allow_guesses: bool = False
 
     def case_id(self, device: str) -> str:
-        """``"saxpy[A100-SXM4-40GB-128]"``: the device first, as pytest has it of Python tests."""
+        """``"saxpy[A100-SXM4-40GB-128]"``: the device first, as pytest has it of Python tests.
+
+        A longer id than :data:`LONGEST_ID` is cut; a digest of the whole follows its name.
+        """
+        whole = self.whole_id(device)
+        if len(whole) <= LONGEST_ID:
+            return whole
+        digest = f"~{hashlib.sha256(self.whole_id('').encode()).hexdigest()[:_DIGITS]}"
+        parameters = "-".join((device, *self.parameters))
+        left = LONGEST_ID - len(digest) - len("[]")
+        name = self.name[: max(left - len(parameters), _LEAST_NAME)]
+        return f"{name}{digest}[{parameters[: left - len(name)]}]"
+
+    def whole_id(self, device: str) -> str:
+        """The id in whole, which it was up to version 0.3."""
         return f"{self.name}[{'-'.join((device, *self.parameters))}]"
 
     def place(self, key: str) -> str:

@@ -94,7 +94,7 @@ class _FileReader(DescriptionReader):
         return rows
 
     def unique(self, key: str, header: Header, ids: set[tuple[str, ...]]) -> None:
-        self.count_filled(key, len(header.case_id("")) + _CASE)
+        self.count_filled(key, len(header.whole_id("")) + _CASE)
         if header.parameters in ids:
             case = f"{header.name}[{'-'.join(header.parameters)}]"
             self.fail(f"{key}.parametrize", f"there are two cases {case}")

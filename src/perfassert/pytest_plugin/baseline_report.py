@@ -24,6 +24,7 @@ def write_report(reporter: Any, result: Result) -> None:
         _diff(result) if result.mode.diff else _written_lines(result),
         _model_lines(result),
         _launch_lines(result),
+        _older_lines(result),
         _improved_lines(result),
         _unused_lines(result),
     ]
@@ -135,6 +136,16 @@ def _launch_lines(result: Result) -> Iterator[str]:
             f"{_command('--perf-update', result)}"
         )
         yield from (f"  {record.key}: {record.launched}" for record in changed)
+
+
+def _older_lines(result: Result) -> Iterator[str]:
+    """Baselines that were found under the name that an older version had for their test."""
+    if found := [r for r in result.records if r.older and r.status not in WRITTEN]:
+        yield (
+            "kept under the name that version 0.3 had for the test; move them: "
+            f"{_command('--perf-update', result)}"
+        )
+        yield from (f"  {record.key}: {record.older}" for record in found)
 
 
 def _improved_lines(result: Result) -> Iterator[str]:

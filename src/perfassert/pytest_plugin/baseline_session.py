@@ -50,7 +50,8 @@ class Told:
 class Record:
     """What a test said about one of its baselines; ``moved``: what differs, in words;
     ``guessed``: the prediction is a guess; ``model``: another version of the model made it;
-    ``launched``: the source launches the kernel otherwise than it did."""
+    ``launched``: the source launches the kernel otherwise than it did; ``older``: the key that an
+    older version of perfassert kept the baseline under."""
 
     file: Path
     key: BaselineKey
@@ -62,12 +63,15 @@ class Record:
     guessed: bool = False
     model: str = ""
     launched: str = ""
+    older: BaselineKey | None = None
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:
         """From the plain data of a test; ``beside`` is for the reports alone."""
         own = {name: value for name, value in data.items() if name != "beside"}
-        return cls(**{**own, "file": Path(data["file"]), "key": BaselineKey(*data["key"])})
+        older = data.get("older")
+        own |= {"file": Path(data["file"]), "key": BaselineKey(*data["key"])}
+        return cls(**{**own, "older": BaselineKey(*older) if older else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def _find_unused(
 
     Those of tests that were skipped, or of devices that the command line left out, may be needed.
     """
-    asked = {(r.file, r.key) for r in records}
+    asked = {(r.file, key) for r in records for key in (r.key, r.older) if key}
     chosen = run_state.config.getoption("--perf-device")
     ran = {r.key.device for r in records} | {load_device(d).name for d in chosen or ()}
     for module, path in run_state.whole.items():
@@ -220,10 +224,12 @@ def _function(test: str) -> str:
 def _write(result: Result) -> None:
     mode = result.mode
     wanted: dict[Path, dict[BaselineKey, Entry]] = {}
+    dropped: dict[Path, set[BaselineKey]] = {}
     for record in result.records:
         if record.status in WRITTEN and record.new is not None:
             wanted.setdefault(record.file, {})[record.key] = record.new
-    dropped: dict[Path, set[BaselineKey]] = {}
+            if record.older is not None:
+                dropped.setdefault(record.file, set()).add(record.older)
     if mode.prune:
         for unused in (u for u in result.unused if not u.waits):
             dropped.setdefault(unused.file, set()).add(unused.key)

@@ -7,7 +7,7 @@ hook that needs it, so that a run without ``perf`` pays nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -196,6 +196,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "perf" in getattr(item, "fixturenames", ()):
             item.add_marker("perf")  # behind those of the test: it says nothing of its own
+    _warn_of_older_names(items, config.getoption("deselect") or ())
     problems = config.stash[USAGE]
     if not problems and (missing := _without_devices(items)):
         problems.append(missing)
@@ -289,6 +290,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
             pytest.skip(str(error))
         raise
+
+
+def _warn_of_older_names(items: Iterable[pytest.Item], deselected: Sequence[str]) -> None:
+    """Warn of each ``--deselect`` that means a test by the name that it had in version 0.3."""
+    from perfassert.errors import PerfAssertWarning
+
+    for given in deselected:
+        for item in (i for i in items if not i.nodeid.startswith(given)):
+            module = item.nodeid.removesuffix(item.name)
+            if any(
+                f"{module}{name}".startswith(given) for name in getattr(item, "older_names", ())
+            ):
+                text = f"--deselect leaves nothing out: since version 0.4 it is {item.nodeid}"
+                item.warn(PerfAssertWarning(text))
 
 
 def _warn_of_no_expectation(item: pytest.Item) -> None:

@@ -74,6 +74,7 @@ class TestBaselines:
         self._path = file_of(node.path, mode.name)
         self._asked: set[str] = set()
         self._label, self._guessed = "", False
+        self._older: BaselineKey | None = None
 
     def check(
         self,
@@ -90,13 +91,13 @@ class TestBaselines:
         when the baseline was written.
         """
         __tracebackhide__ = True
-        self._label = label
+        self._label, self._older = label, None
         wanted, named = tolerances(tolerance, metrics)
         if was is not None and (not isinstance(was, str) or not was):
             raise ExpectationError(f"no_regression(): was must be a kernel's name, not {was!r}")
         key, entries = self._key(p, name), self._entries()
         self._guessed = p.confidence == GUESSED
-        old, new = entries.get(key), entry_of(p)
+        old, new = self._baseline(key, entries, p.kernel), entry_of(p)
         if old is None:
             self._missing(key, new, entries)
             return
@@ -140,7 +141,7 @@ class TestBaselines:
     ) -> None:
         """Compare the best, the order and the shares of a ranking, as :meth:`check` does."""
         __tracebackhide__ = True
-        self._label = label
+        self._label, self._older = label, None
         if tolerance is None:
             raise ExpectationError("no_regression() compares nothing: give a tolerance")
         key, entries = self._key(ranking.entries[0][1], name), self._entries()
@@ -197,7 +198,8 @@ class TestBaselines:
                 "apart with name="
             )
         self._asked.add(chosen)
-        return BaselineKey(_test_of(self._node, self._device), chosen, p.device)
+        test = _without_device(_chain(self._node), self._device)
+        return BaselineKey(test, chosen, p.device)
 
     def _entries(self) -> Mapping[BaselineKey, Entry]:
         if self._path not in self._files:
@@ -209,6 +211,19 @@ class TestBaselines:
         if isinstance(entries, BaselineError):
             raise BaselineError(str(entries))
         return entries
+
+    def _baseline(
+        self, key: BaselineKey, entries: Mapping[BaselineKey, Entry], kernel: str
+    ) -> Entry | None:
+        """The entry of ``key``, else the one that an older version kept for the same test."""
+        if key in entries:
+            return entries[key]
+        for name in getattr(self._node, "older_names", ()):
+            older = key._replace(test=_without_device(name, self._device))
+            if older in entries and entries[older].get("kernel") == kernel:
+                self._older = older
+                return entries[older]
+        return None
 
     def _missing(self, key: BaselineKey, new: Entry, entries: Mapping[BaselineKey, Entry]) -> None:
         __tracebackhide__ = True
@@ -241,7 +256,10 @@ class TestBaselines:
         moved: tuple[object, ...] = (why,)
         if not why:
             moved = _changed_rows(key, old, new, wanted)
-        self._note(key, "compared" if old == new else "changed", old, new, moved)
+        if self._older is not None:
+            moved = (f"kept as {self._older.test} so far", *moved)
+        same = old == new and self._older is None
+        self._note(key, "compared" if same else "changed", old, new, moved)
 
     def _note(
         self,
@@ -261,6 +279,8 @@ class TestBaselines:
         record |= {"guessed": self._guessed, "model": model, "launched": launched}
         if old is not None and old != new:
             record["beside"] = {"cause": cause, **_beside(old, new)}
+        if self._older is not None:
+            record["older"] = list(self._older)
         if self._mode.writes or self._mode.diff:
             record |= {"old": old, "new": new}
         self.records.append(record)
@@ -319,9 +339,9 @@ def _chain(node: pytest.Item) -> str:
     return "::".join(names)
 
 
-def _test_of(node: pytest.Item, device: str) -> str:
-    """The test without its device: ``test_copy[A100-SXM4-40GB-16]`` → ``test_copy[16]``."""
-    name, bracket, rest = _chain(node).partition("[")
+def _without_device(test: str, device: str) -> str:
+    """``test_copy[A100-SXM4-40GB-16]`` → ``test_copy[16]``."""
+    name, bracket, rest = test.partition("[")
     if not bracket:
         return name
     ids = f"-{rest.removesuffix(']')}-"

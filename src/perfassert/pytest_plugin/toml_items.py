@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +67,7 @@ class PerfTomlItem(pytest.Item):
         super().__init__(**more)
         self.case = case
         (self.perf_device,) = device.values
+        self._device_id = device.id
         self.add_marker(pytest.mark.perf)
         skip, xfail = case.header.skip, case.header.xfail
         # The author's own `skip = "why"` of this test, as pytest.mark.skip is in Python.
@@ -72,6 +75,19 @@ class PerfTomlItem(pytest.Item):
             self.add_marker(pytest.mark.skip(reason=printable(reason)))
         if reason := xfail.get(device.id) or xfail.get(EVERY_DEVICE):
             self.add_marker(expected_failure(printable(reason)))
+
+    @property
+    def older_names(self) -> tuple[str, ...]:
+        """The names that version 0.3 had for this test, if they were others.
+
+        It never cut a name, and ``init`` named a test after the whole name of its kernel.
+        """
+        headers = [self.case.header]
+        if isinstance(self.case, TestCase):
+            as_kernel = re.sub(r"\W+", "_", self.case.kernel.name).strip("_")
+            headers.append(replace(self.case.header, name=as_kernel))
+        names = (header.whole_id(self._device_id) for header in headers)
+        return tuple(name for name in names if name != self.name)
 
     def setup(self) -> None:
         """The engines are loaded here, not when the file is collected."""
