@@ -140,12 +140,12 @@ def _launch_lines(result: Result) -> Iterator[str]:
 
 def _older_lines(result: Result) -> Iterator[str]:
     """Baselines that were found under the name that an older version had for their test."""
-    if found := [r for r in result.records if r.older and r.status not in WRITTEN]:
+    if renamed := [r for r in result.records if r.older and r.status not in WRITTEN]:
         yield (
             "kept under the name that version 0.3 had for the test; move them: "
             f"{_command('--perf-update', result)}"
         )
-        yield from (f"  {record.key}: {record.older}" for record in found)
+        yield from (f"  {record.key}: {record.older}" for record in renamed)
 
 
 def _improved_lines(result: Result) -> Iterator[str]:
