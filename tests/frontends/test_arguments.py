@@ -265,3 +265,42 @@ def test_an_assumed_value_that_decides_nothing_is_an_error(tmp_path):
     with pytest.raises(pa.LaunchError, match="loaded from 'in' as an integer") as caught:
         pa.predict(kernel, pa.Launch(8, 64), "a100")
     assert isinstance(caught.value, pa.KernelError)  # as it was in version 0.2
+
+
+UPPER_HALF = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry run(.param .align 8 .b8 f[256]) {
+  .reg .u64 %rd<4>; .reg .u32 %r<4>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [f];
+  ld.param.u32 %r1, [f+252];
+  cvta.to.global.u64 %rd2, %rd1;
+  mov.u32 %r3, 0;
+LOOP:
+  st.global.u32 [%rd2], %r3;
+  add.u32 %r3, %r3, 65536;
+  setp.lt.u32 %p1, %r3, %r1;
+  @%p1 bra LOOP;
+  ret;
+}
+"""
+
+
+@needs_tools
+class TestUpperHalfOfAPointer:
+    """Only the upper half of a pointer is read, and nothing says that it is one."""
+
+    def test_a_buffer_gives_it(self, tmp_path):
+        (tmp_path / "k.ptx").write_text(UPPER_HALF)
+        launch = pa.Launch(64, 256, {"f": {248: pa.Buffer(1 << 20, "float32")}})
+        assert pa.predict(pa.from_ptx(tmp_path / "k.ptx", "run"), launch, "a100").time > 0
+
+    def test_it_is_named_once_where_it_is_missing(self, tmp_path):
+        (tmp_path / "k.ptx").write_text(UPPER_HALF)
+        with pytest.raises(pa.LaunchError) as caught:
+            pa.predict(pa.from_ptx(tmp_path / "k.ptx", "run"), pa.Launch(64, 256), "a100")
+        said = str(caught.value)
+        assert "'f (byte 252)' for the trip count of a loop; give it" in said
+        assert "not given either" not in said
+        assert "None" not in said

@@ -215,8 +215,8 @@ def _text(summary: dict[str, Any], recording: Recording) -> str:
         lines.append("the program was ended: --timeout")
     elif summary["status"]:
         lines.append(
-            "the program ended with status {status}: its kernels did not run, so it may have "
-            "missed their results".format(**summary)
+            "the program ended with status {status}: {executed} of {launches} launches were "
+            "executed, so it may have missed results of the others".format(**summary)
         )
     lines += _first(
         [f"failed: {call} ({count} times)" for call, count in summary["refused"].items()]

@@ -73,6 +73,7 @@ class Field:
         offset: int = 0,
     ) -> None:
         where = f"field {in_short(name)}"
+        _check_dtype(where, dtype)
         extents = to_integers(shape, f"{where}: shape", KernelError, minimum=1)
         if not extents:
             raise KernelError(f"{where}: shape must have at least one axis")
@@ -89,7 +90,6 @@ class Field:
             raise KernelError(f"{where}: pitch {pitch} is shorter than interior + halo = {row}")
         alignment = to_integer(alignment, f"{where}: alignment", KernelError, minimum=1)
         offset = to_integer(offset, f"{where}: offset", KernelError, minimum=0)
-        _check_dtype(where, dtype)
         if (offset % item_bytes(dtype)) or (alignment % item_bytes(dtype)):
             reason = f"must be multiples of the {item_bytes(dtype)} bytes of {dtype}"
             raise KernelError(f"{where}: alignment {alignment} and offset {offset} {reason}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfassert.report.kinds import list_kinds
+from perfassert.report.kinds import OTHER_NAMES, list_kinds
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
@@ -160,6 +160,7 @@ def _target(text: str, folder: Path) -> Target:
     format_, colon, shown = (part.strip() for part in text.partition(":"))
     if not colon or not shown or not format_:
         raise pytest.UsageError(f"--perf-report: {text!r} is not FORMAT:PATH, as in json:perf.json")
+    format_ = OTHER_NAMES.get(format_, format_)
     _check_format(format_)
     path = folder / Path(shown).expanduser()
     _check_links("--perf-report", shown, path)

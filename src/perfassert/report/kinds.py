@@ -18,6 +18,8 @@ REPORT_KINDS: Mapping[str, str] = {
     "nvbench": "nvbench_compare, beside what nvbench measured",
 }
 """Kind → what reads it."""
+OTHER_NAMES: Mapping[str, str] = {"markdown": "md"}
+"""Another name of a kind → the kind."""
 
 
 def list_kinds() -> str:

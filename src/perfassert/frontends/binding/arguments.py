@@ -163,16 +163,17 @@ class Arguments:
         return parameter.pointer or unsaid or parameter.name in self._fields
 
     def _pointers(self) -> Iterator[tuple[Argument, str]]:
-        """Arguments that are pointers, as declared or as they are used; with their fields."""
+        """Arguments that are pointers, as declared, used or given; with their fields."""
+        fields = self._fields | self.buffers.keys()
         for position, parameter in enumerate(self.program.parameters):
-            if parameter.pointer or (parameter.size == _POINTER and parameter.name in self._fields):
+            if parameter.pointer or (parameter.size == _POINTER and parameter.name in fields):
                 yield Argument(position), parameter.name
                 continue
             known = {m.offset for m in parameter.members if m.pointer}
             used = {
                 at
                 for at in range(0, parameter.size, _WORD)
-                if parameter.size > _POINTER and parameter.at(at) in self._fields
+                if parameter.size > _POINTER and parameter.at(at) in fields
             }
             for at in sorted(known | used):
                 yield Argument(position, at), parameter.at(at)
@@ -234,14 +235,14 @@ class Arguments:
             shown += f" (byte {inside})"
             how = f", as bytes or as {{{inside}: …}}"
             path = f"{parameter.name}.{inside}"
-        others = [o for o in self._not_given() if o != shown]
+        others = [self.field(a) for a in self._not_given() if a != needed]
         beside = f"; not given either, for other places: {', '.join(others)}" if others else ""
         return MissingArgument(
             f"kernel {self.kernel!r} needs its argument {shown!r} for {what}",
             f"give it in Launch.args{how}", f"--arg {path}=…", beside,
         )  # fmt: skip
 
-    def _not_given(self) -> list[str]:
+    def _not_given(self) -> list[Argument]:
         """Parameters and members that any address, guard or trip count is made of, in order."""
         program, s = self.program, self.program.symbols
         values = [b.condition for b in program.blocks.values()]
@@ -250,7 +251,7 @@ class Arguments:
             values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
         names = {s.atoms[a].name for v in values for a in s.free_atoms(v)}
         absent = {n for n in names if isinstance(n, Argument)} - self.numbers.keys()
-        return [program.parameters[a.position].at(a.offset) for a in sorted(absent)]
+        return sorted(absent)
 
 
 def content(parameter: Parameter, value: Any) -> bytes | None:

@@ -276,7 +276,8 @@ class Binder:
                 "trip count",
             ),
         ) if loop.reason else ()  # fmt: skip
-        self.what = f"the trip count of the loop at {loop.span}"
+        place = f"the loop at {loop.span}" if loop.span else "a loop"
+        self.what = f"the trip count of {place}"
         low, high = self.extremes(loop.trips)
         self.what = "an address"
         total = max(high, 0)
@@ -284,7 +285,7 @@ class Binder:
             total *= max(self.loops[outer].most, 1)
         if total >= _LARGE:
             raise LaunchError(
-                f"the loop at {loop.span or 'an unknown place'} would run {total} times; "
+                f"{place} would run {total} times; "
                 f"is an argument of kernel {self.arguments.kernel!r} wrong?"
             )
         return LoopRange(max(low, 0), max(high, 0), rests_on=guesses)
