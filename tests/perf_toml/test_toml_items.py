@@ -231,6 +231,31 @@ def test_baselines_lie_beside_the_file(project):
     assert "kept[small]" not in kept.read_text("utf-8")
 
 
+def test_a_failed_condition_hides_no_regression(project):
+    path = project.path / "copy.perf.toml"
+    text = BASELINE.replace("baseline", 'expect = { dram_load = "< 99 B/update" }\nbaseline', 1)
+    path.write_text(text, "utf-8")
+    run(project, *A100, "--perf-update").assert_outcomes(passed=2)
+    worse = text.replace('["a[x]"]', '["a[x]", "b[x]"]').replace(
+        'limiter = "dram"', 'limiter = "l2"'
+    )
+    path.write_text(worse, "utf-8")
+    result = run(project, *A100)
+    result.assert_outcomes(failed=2)
+    places = [f"{at(text, key)}: test[[]0].{key}*" for key in ("baseline", "expect")]
+    result.stdout.fnmatch_lines(["*to the baseline*", places[0], "*expected < 1 B*", places[1]])
+
+
+def test_an_error_outweighs_a_failed_condition(project):
+    """An expected failure is one of a condition: a missing baseline is not."""
+    text = BASELINE.replace("baseline", 'expect = { limiter = "l2" }\nbaseline', 1)
+    text = text.replace("launches.small", 'xfail = "l2"\nlaunches.small')
+    (project.path / "copy.perf.toml").write_text(text, "utf-8")
+    result = run(project, *A100)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*has no baseline for kept*", "*expected l2*"])
+
+
 def test_where_no_toolchain_is_installed(project, monkeypatch):
     (project.path / "copy.cu").write_text('extern "C" __global__ void copy(float* a) {}')
     (project.path / "copy.perf.toml").write_text(

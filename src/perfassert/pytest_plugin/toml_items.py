@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -120,12 +121,15 @@ def _check(perf: Perf, case: TestCase) -> None:
         case.header.locate(case.launch_key), source=case.header.locate(case.kernel_key)
     ):
         prediction = perf(case.kernel, case.launch, allow_guesses=case.header.allow_guesses)
-    if case.expect:
-        with _locate_errors(case.header.place("expect"), lambda: _failing(prediction, case)):
-            prediction.expect(**case.expect)
+    checks: list[_Check] = []
     if case.baseline is not None:
-        with _locate_errors(case.header.place("baseline")):
-            perf.no_regression(prediction, **case.baseline)
+        compare = partial(perf.no_regression, prediction, **case.baseline)
+        checks.append(_Check(case.header.place("baseline"), compare))
+    if case.expect:
+        failing = partial(_failing, prediction, case)
+        expect = partial(prediction.expect, **case.expect)
+        checks.append(_Check(case.header.place("expect"), expect, failing))
+    _run_checks(checks)
 
 
 def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
@@ -141,16 +145,48 @@ def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
 def _rank(perf: Perf, case: RankCase) -> None:
     with _locate_errors(case.header.locate(case.header.key)):
         ranking = perf.rank(case.candidates, allow_guesses=case.header.allow_guesses)
-    if case.claims:
-        with _locate_errors(case.header.place("expect")):
-            ranking.expect(**case.claims)
+    checks: list[_Check] = []
     if case.tolerance is not None:
-        with _locate_errors(case.header.place("baseline")):
-            perf.no_regression(ranking, case.tolerance)
+        compare = partial(perf.no_regression, ranking, case.tolerance)
+        checks.append(_Check(case.header.place("baseline"), compare))
+    if case.claims:
+        expect = partial(ranking.expect, **case.claims)
+        checks.append(_Check(case.header.place("expect"), expect))
+    _run_checks(checks)
+
+
+class _Check(NamedTuple):
+    """What a test asserts, and where: ``failing`` yields the keys that do not hold."""
+
+    place: str
+    run: Callable[[], object]
+    failing: Callable[[], Iterator[str]] | None = None
+
+
+def _run_checks(checks: Sequence[_Check]) -> None:
+    """Run all checks, and raise what failed, in one message where several did.
+
+    An error of one outweighs a failed expectation of another, which an xfail would accept.
+    """
+    __tracebackhide__ = True
+    failures: list[PerfAssertError | ExpectationFailed] = []
+    for check in checks:
+        try:
+            with _locate_errors(check.place, check.failing):
+                check.run()
+        except (PerfAssertError, ExpectationFailed) as failure:
+            failures.append(failure)
+    if failures:
+        first = next((f for f in failures if isinstance(f, PerfAssertError)), failures[0])
+        others = [str(f) for f in failures if f is not first]
+        first.args = ("\n\n".join([str(first), *others]),)
+        raise first
 
 
 @contextmanager
-def _locate_errors(place: str, failing: Any = None, source: str = "") -> Iterator[None]:
+def _locate_errors(
+    place: str, failing: Callable[[], Iterator[str]] | None = None, source: str = ""
+) -> Iterator[None]:
     """Errors begin with ``place``, failures end with it, or with the places of ``failing``.
 
     ``source``: where the kernel is described, if errors of its code are to be expected.
