@@ -121,6 +121,17 @@ def test_the_launch_is_all_that_differs_where_the_code_is_the_same():
     assert "a grid of 8 instead of 64 blocks" in str(explain(BEFORE, other))
 
 
+def test_other_blocks_are_the_cause_only_where_the_code_is_the_same():
+    """The best shape follows when the code changes: blocks are blamed if nothing else is."""
+    new = after(time=40e-6, block=[8, 32, 1], bounds={"l1": 38e-6}, l1_cycles=9000)
+    assert "blocks of 8×32×1 instead of" in str(explain(BEFORE, {**new, "kernel_digest": "a"}))
+    other = {**new, "kernel_digest": "b"}
+    assert "threads and other code" in str(explain(BEFORE, other))
+    slow = {"in": {**BEFORE["fields"]["in"], "l1_cycles": {"loads": 9000}}}
+    scattered = {**other, "fields": {**BEFORE["fields"], **slow}}
+    assert "8×32×1" not in str(explain(BEFORE, scattered))
+
+
 @pytest.mark.exhaustive(one_in=14)
 @pytest.mark.parametrize("name", SLOWDOWNS)
 def test_slowdowns_made_in_kernels(name, tmp_path):

@@ -113,7 +113,7 @@ def test_faster_and_new_pass_and_gone_fails_unless_allowed(files, double, single
     assert figures["time"] == {"base": None, "head": double["time"], "difference": None}
     assert main(arguments) == 1
     time, registers = pa.Quantity(double["time"], "s"), double["resources"]["registers"]
-    told = f"test_new: copy: time {time}, registers {registers}"
+    told = f"test_new: copy on A100-SXM4-40GB: time {time}, registers {registers}"
     assert f"new, compared with nothing:\n  {told}" in capsys.readouterr().out
     assert main([*arguments, "--markdown"]) == 1
     assert f"- {told}" in capsys.readouterr().out.replace("\\", "")
@@ -305,9 +305,8 @@ def test_a_comment_is_the_verdict_the_changed_and_their_causes(files, double, si
     assert verdict == "## 🔴 Predicted performance: 1 slower, 2 same (tolerance 2 %)"
     assert len(table.splitlines()) == 3
     assert linked == f"[The whole report]({link})"
-    assert cause.startswith("<details><summary><code>test&#95;a: copy</code>: time +") or (
-        cause.startswith("<details><summary><code>test_a: copy</code>: time +")
-    )
+    title = "<details><summary><code>test_a: copy on A100-SXM4-40GB</code>: time +"
+    assert cause.replace("&#95;", "_").startswith(title)
     assert "(<code>tests/test_a.py" in cause.replace("&#58;", ":").replace("&#95;", "_")
 
 

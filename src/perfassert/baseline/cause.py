@@ -157,11 +157,16 @@ def _causes(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     yield from _residency(old, new, pair)
     yield from _instructions(old, new, pair)
     yield from _waits(pair)
+    if not _is_same_code(old, new):
+        yield from _other_blocks(old, new, pair, " and other code")
 
 
 def _other_launch(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
-    """What the launch has changed: all of the slowdown where the code is as it was."""
-    same_code = old.get("kernel_digest") == new.get("kernel_digest") != UNKNOWN
+    """What the launch has changed: all of the slowdown where the code is as it was.
+
+    Blocks of another size beside other code come last: nobody knows which of the two it was.
+    """
+    same_code = _is_same_code(old, new)
     everything = _everything(pair)
     written = [str(e.get("arguments", "")) for e in (old, new)]
     arguments = written[0] != written[1] and _differing(*written)
@@ -175,17 +180,24 @@ def _other_launch(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
         part = {name: seconds / more for name, seconds in pair.new.items()}, 1 / more
         text = f"{_times(more)} the work, {counts} {_updates(new)}"
         yield Cause(text, *(everything if same_code else part))
-    shapes = ["×".join(map(str, e.get("block", ()))) for e in (old, new)]
-    if shapes[0] != shapes[1]:
-        yield Cause(
-            f"blocks of {shapes[1]} instead of {shapes[0]} threads{_occupancy(old, new)}",
-            *everything,
-        )
+    if same_code:
+        yield from _other_blocks(old, new, pair)
     if arguments and (same_code or _ratio(old, new, "instructions") > _MORE):
         yield Cause(f"other arguments: {arguments}", *everything)
     blocks = [prod(e.get("grid", ())) for e in (old, new)]
     if same_code and blocks[0] != blocks[1]:
         yield Cause(f"a grid of {blocks[1]:,} instead of {blocks[0]:,} blocks", *everything)
+
+
+def _is_same_code(old: Entry, new: Entry) -> bool:
+    return bool(old.get("kernel_digest") == new.get("kernel_digest") != UNKNOWN)
+
+
+def _other_blocks(old: Entry, new: Entry, pair: _Pair, beside: str = "") -> Iterator[Cause]:
+    shapes = ["×".join(map(str, e.get("block", ()))) for e in (old, new)]
+    if shapes[0] != shapes[1]:
+        words = f"blocks of {shapes[1]} instead of {shapes[0]} threads{beside}"
+        yield Cause(f"{words}{_occupancy(old, new)}", *_everything(pair))
 
 
 def _updates(entry: Entry) -> str:

@@ -17,7 +17,7 @@ from perfassert.report.tables import Table, Text, join, percent, table
 if TYPE_CHECKING:
     from perfassert.comparison.history import BaselineHistory, Commit, History, TimeStep
 
-_HEADER = ("test", "device", "commits", "first", "last", "change", "largest step")
+_HEADER = ("test", "device", "commits", "first", "last", "change", "largest slowdown")
 
 
 def add(commands: Any) -> None:
@@ -100,7 +100,7 @@ def _text(history: History) -> Text:
     parts: list[str | Table] = []
     if history.lines:
         parts.append(table(_HEADER, [_row(line) for line in history.lines]))
-    parts.append(f"{len(history.lines)} baselines")
+    parts.append(f"{len(history.lines)} baseline{'s' * (len(history.lines) != 1)}")
     parts += [f"unreadable: {text}" for text in history.unreadable]
     return join(parts)
 

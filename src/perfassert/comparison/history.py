@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfassert.baseline.cause import explain
 from perfassert.baseline.compare import foreign, other_model
 from perfassert.baseline.components import components, same
 from perfassert.baseline.entry import DEFAULT_NAME, RANKING, BaselineKey, Entry
@@ -169,9 +170,14 @@ def _step(commit: Commit, key: BaselineKey, old: Entry, new: Entry) -> TimeStep 
 
 
 def cause_of(old: Entry, new: Entry) -> str:
-    """Why a state is slower than the one before, or what differs most if it is not."""
+    """Why a state is slower than the one before, or what it no longer has where it is faster.
+
+    What differs most, where neither is known.
+    """
     if reason := explain_rise(old, new):
         return reason
+    if (gone := explain(new, old)) and gone.causes:
+        return f"before: {' and '.join(cause.text for cause in gone.causes)}"
     differing = sorted(components(old, new), key=lambda c: -abs(c.share or 0.0))
     return "; ".join(map(str, differing[:_CAUSES]))
 

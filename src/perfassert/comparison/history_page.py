@@ -33,10 +33,9 @@ def page_data(history: History, revisions: str) -> Mapping[str, Any]:
     tolerance = time_tolerance(DEFAULT_TOLERANCE).above.share
     slower = sum(line.loss > tolerance for line in history.lines)
     return {
-        "summary": f"{len(lines)} baselines, {slower} of them slower than at first by more than "
-        f"{DEFAULT_TOLERANCE}, in "
-        f"{len(history.commits)} commits of {revisions} that wrote any. perfassert {VERSION}; "
-        "nothing was predicted again.",
+        "summary": f"{slower or 'None'} of {len(lines)} baselines {'are' if slower > 1 else 'is'} "
+        f"slower than at first (tolerance {DEFAULT_TOLERANCE}); commits of {revisions} that wrote "
+        f"baselines: {len(history.commits)}. perfassert {VERSION}; nothing was predicted again.",
         "commits": [_commit(commit) for commit in history.commits],
         "metrics": [[name, unit_of((name,)), name in _MORE_IS_BETTER] for name in metrics],
         "lines": lines,

@@ -173,8 +173,9 @@ def _test(item: Item) -> str:
 
 
 def _title(item: Item) -> str:
-    test = item.key.test.rpartition("::")[2]
-    return f"{test}: {kernel(item)}" if test else f"{kernel(item)} on {item.device}"
+    """Test and kernel, once if they have one name, and the device."""
+    names = dict.fromkeys(filter(None, (_test(item), kernel(item))))
+    return f"{': '.join(names)} on {item.device}"
 
 
 def times(item: Item) -> tuple[str, str, str]:
@@ -211,8 +212,7 @@ def _details(item: Item) -> str:
     """A line with the cause, which unfolds to what differs."""
     cause = item.reason or f"{item.status.value} {times(item)[2]}".rstrip()
     place = f" ({code(f'{item.place.file}:{item.place.line}')})" if item.place else ""
-    title = ": ".join(filter(None, (_test(item), kernel(item))))
-    line = f"{code(title)}: {words(cause[:_LONGEST])}{place}"
+    line = f"{code(_title(item))}: {words(cause[:_LONGEST])}{place}"
     body = "\n\n".join(_body(item))
     return details(line, body) if body else f"- {line}"
 

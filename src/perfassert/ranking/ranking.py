@@ -21,6 +21,7 @@ from perfassert.expect.check import ALLOW, FAIL, check_undecided
 from perfassert.expect.condition import parse_share
 from perfassert.facade.prediction import Prediction
 from perfassert.facade.session import predict
+from perfassert.frontends.toolchain.names import short_name
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
@@ -329,11 +330,12 @@ class Ranking:
         if self.on_expect is not None:
             self.on_expect(complaints)
         if complaints:
-            device = self.entries[0][1].device
+            kernels = dict.fromkeys(short_name(p.kernel) for _, p in self.entries)
+            subject = f"{', '.join(kernels)} on {self.entries[0][1].device}"
             headline = "; ".join(complaints)
             sure = percent(self.confidence, signed=False)
             note = f"= tied: less than {sure} sure that the best is faster"
-            raise ExpectationFailed(f"{headline} (on {device})\n\n{self.table()}\n\n{note}")
+            raise ExpectationFailed(f"{headline} ({subject})\n\n{self.table()}\n\n{note}")
         return self
 
     def _key(self, candidate: Candidate) -> Key:

@@ -189,9 +189,9 @@ def _sum(tables: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _short(value: Any) -> Any:
-    """Five significant digits are more than anybody reads."""
+    """Rounded once more by the page, to four digits: seven keep that what it is elsewhere."""
     if isinstance(value, float) and isfinite(value):
-        rounded = float(f"{value:.5g}")
+        rounded = float(f"{value:.7g}")
         return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
     if isinstance(value, str):
         return printable(value)

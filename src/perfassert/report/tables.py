@@ -69,14 +69,15 @@ def is_factor(share: float) -> bool:
 def percent(share: float, signed: bool = True) -> str:
     """Return a share as people read it; one more than tenfold as a factor.
 
-    >>> percent(0.355), percent(0.355, signed=False), percent(15.5), percent(8e5)
-    ('+35.5 %', '35.5 %', '16.5 times', '8e5 times')
+    >>> percent(0.355), percent(0.355, signed=False), percent(15.5), percent(8e5), percent(-1e-9)
+    ('+35.5 %', '35.5 %', '16.5 times', '8e5 times', '0.0 %')
     """
     if signed and is_factor(share):
         return f"{1 + share:.3g} times".replace("e+0", "e")
     if abs(share) >= _TENFOLD:
         return f"{share * 100:.0f} %"
-    return f"{share * 100:+.1f} %" if signed else f"{share * 100:.1f} %"
+    text = f"{share * 100:+.1f} %"
+    return text if signed and text[1:] != "0.0 %" else f"{abs(share) * 100:.1f} %"
 
 
 def indent(text: str, prefix: str = "  ") -> str:

@@ -123,7 +123,9 @@ function show(row, about) {
     el("p", { class: "faint" }, [row.confidence, errorText(row), `${quantity(row.updates / row.time, "")} updates/s`].filter(Boolean).join(", ")));
   if (last) row.before = { time: last.time, updates: last.updates, bounds: last.bounds, ...Object.fromEntries(Object.keys(BYTES).map((name) => [name, total(last, name)])) };
   byId("answer").replaceChildren(...[
-    section("Figures", figures(row)), bounds(row), layers(row), roofline(row),
+    section("In numbers", figures(row)), bounds(row), layers(row), roofline(row),
+  ].filter(Boolean));
+  byId("moved").replaceChildren(...[
     ...Object.entries(row.volumes).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
     row.assumptions && section("Assumptions", assumptions(row.assumptions)),
   ].filter(Boolean));
@@ -144,9 +146,9 @@ async function detail(about, number) {
     data.files = found.files;
     const list = (key) => found[key] || [];
     byId("more").replaceChildren(...[
-      found.stalls && stalls(found.stalls), found.advice && advice(found.advice),
-      wide(machine(found.code, found.files)), found.timeline && wide(timeline(found.timeline)),
-      ...Object.entries(found.sources || {}).map(([file, lines]) => wide(source(file, lines, { advice: list("advice"), waits: list("waits"), findings: list("findings"), reason: "" }))),
+      found.advice && wide(advice(found.advice)),
+      ...Object.entries(found.sources || {}).map(([file, lines]) => wide(source(file, lines, { advice: list("advice"), waits: list("waits"), findings: list("findings"), reason: "", limiter: last.limiter }))),
+      found.stalls && stalls(found.stalls), wide(machine(found.code, found.files)), found.timeline && wide(timeline(found.timeline)),
     ].filter(Boolean));
   } catch (error) {
     if (number !== predictions) return;
@@ -161,7 +163,7 @@ function figures(row) {
     const moved = before && now !== before ? signed(now / before - 1) : "";
     return [name, quantity(now, unit), moved];
   });
-  return table(["figure", "value", "to the last"], rows, [1, 2]);
+  return table(["", "value", "change"], rows, [1, 2]);
 }
 
 function layers(row) {

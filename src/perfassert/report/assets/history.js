@@ -21,10 +21,14 @@ function stepsOf(row) {
 function change(row) {
   const comparable = stepsOf(row).filter((step) => !step.broken);
   if (comparable.some((step) => step.share === null)) return points(row).at(-1)[1] ? Number.MAX_VALUE : 0;
+  if (comparable.length === stepsOf(row).length && points(row).length) return points(row).at(-1)[1] / points(row)[0][1] - 1;
   return comparable.reduce((whole, step) => whole * (1 + step.share), 1) - 1;
 }
+const UNCHANGED = 5e-4; // less is shown as 0.0 %
 const loss = (row) => (points(row).length ? (metric()[2] ? -change(row) : change(row)) : -2);
-const changeText = (row) => (!points(row).length ? "" : change(row) === Number.MAX_VALUE ? "from 0" : change(row) ? signed(change(row)) : "");
+const changeText = (row) => (!points(row).length ? "" : change(row) === Number.MAX_VALUE ? "from 0" : Math.abs(change(row)) >= UNCHANGED ? signed(change(row)) : "");
+/* How a step looks: one within the tolerance is no news. */
+const lookOf = (step, looks) => looks[step.share !== null && Math.abs(step.share) <= data.tolerance ? "broken" : step.kind];
 const worst = (row) => stepsOf(row).filter((s) => s.kind === "worse").sort((a, b) => (b.share ?? 1e9) - (a.share ?? 1e9))[0];
 const end = (row, at) => (points(row).length ? points(row).at(at)[1] : -1);
 const endText = (row, at) => (points(row).length ? quantity(end(row, at), metric()[1]) : "");
@@ -36,7 +40,7 @@ const COLUMNS = [
   { name: "last", value: (r) => end(r, -1), text: (r) => endText(r, -1), number: true },
   { name: "change", value: loss, text: changeText, number: true, look: (r) => (loss(r) > data.tolerance ? "failed" : loss(r) < -data.tolerance && points(r).length ? "passed" : null) },
   { name: "trend", value: (r) => stepsOf(r).length, text: (r) => trend(r) },
-  { name: "largest step", value: (r) => (worst(r) ? worst(r).share ?? Number.MAX_VALUE : 0), text: (r) => (worst(r) ? `${worst(r).share === null ? "" : signed(worst(r).share)} ${shownCommit(worst(r).at)}` : "") },
+  { name: "largest slowdown", value: (r) => (worst(r) ? worst(r).share ?? Number.MAX_VALUE : 0), text: (r) => (worst(r) ? `${worst(r).share === null ? "" : signed(worst(r).share)} ${shownCommit(worst(r).at)}` : "") },
 ];
 
 function path(row, x, y, from, to) {
@@ -54,7 +58,7 @@ function trend(row) {
   if (!points(row).length) return "";
   const values = points(row).map(([, value]) => value);
   const last = data.commits.length - 0.5; // so that the newest value has a width
-  const x = linearScale(0, last, 1, 119), y = linearScale(Math.min(...values), Math.max(...values), 21, 3);
+  const x = linearScale(0, last, 1, 119), y = linearScale(...span(values, 0), 21, 3);
   return svg("svg", { class: "trend", viewBox: "0 0 120 24", role: "img", "aria-label": `${values.length - 1} steps` },
     svg("path", { d: path(row, x, y, 0, last), fill: "none", stroke: "var(--bar)", "stroke-width": 1.5 }));
 }
@@ -77,14 +81,21 @@ function steps(row) {
   if (!sorted.length) return "It is what it was at first.";
   const rows = sorted.map((step) => {
     const { digest, date, author, subject } = commit(step.at);
-    const look = { worse: "failed", better: "passed", broken: "faint" }[step.kind];
+    const look = lookOf(step, { worse: "failed", better: "passed", broken: "faint" });
     return [el("span", { class: look }, step.share === null ? "" : signed(step.share)), `${quantity(step.before, unit)} → ${quantity(step.after, unit)}`,
       el("code", {}, digest), date.slice(0, 10), author, subject, row.causes[step.at] || ""];
   });
-  return scrolls(el("div", { class: "scroll" }, table(["change", metric()[0], "commit", "date", "author", "subject", "cause"], rows, [0], { class: "small steps" })));
+  return scrolls(el("div", { class: "scroll" }, table(["change", metric()[0], "commit", "date", "author", "subject", "cause or difference"], rows, [0], { class: "small steps" })));
 }
 
-const TOLD = 0.002; // of a value: less cannot be told from the numbers at the axis
+const LEAST = 0.1; // of a value, that an axis spans: noise is not to look like a cliff
+
+/* From where to where the axis of some values goes, with `room` of their range beyond them. */
+function span(values, room) {
+  const low = Math.min(...values), high = Math.max(...values);
+  const wide = Math.max((high - low) * (1 + 2 * room), Math.abs(high) * LEAST) || 1;
+  return [(low + high - wide) / 2, (low + high + wide) / 2];
+}
 
 function chart(row, from, to) {
   const w = Math.max(300, Math.min(1100, window.innerWidth - 90)), h = 260, left = 70;
@@ -93,10 +104,10 @@ function chart(row, from, to) {
   const inside = points(row).filter(([at]) => at > from && at <= to);
   const values = [...before, ...inside].map(([, value]) => value);
   if (!values.length) return el("p", {}, "No value in this range.");
-  const low = Math.min(...values), high = Math.max(...values), room = high > low ? Math.max((high - low) * 0.15, Math.abs(high) * TOLD) : Math.abs(high) * 0.1 || 1;
+  const [bottom, top] = span(values, 0.15);
   const x = linearScale(from, to + 0.5, left, w - 14);
-  const y = linearScale(low - room, high + room, h - 34, 16);
-  const grid = roundTicks(low - room, high + room, 5).map((v) => [
+  const y = linearScale(bottom, top, h - 34, 16);
+  const grid = roundTicks(bottom, top, 5).map((v) => [
     svg("line", { class: "grid", x1: left, x2: w - 14, y1: y(v), y2: y(v) }),
     svg("text", { class: "faint", x: left - 6, y: y(v) + 4, "text-anchor": "end" }, quantity(v, unit))]);
   const every = Math.max(1, Math.ceil((to - from) / Math.floor(w / 130)));
@@ -112,7 +123,7 @@ function chart(row, from, to) {
 
 function mark(row, step, x, y, w) {
   const text = `${shownCommit(step.at)}\n${quantity(step.before, metric()[1])} → ${quantity(step.after, metric()[1])}\n${row.causes[step.at] || ""}`;
-  const color = { worse: "var(--bad)", better: "var(--good)", broken: "var(--faint)" }[step.kind];
+  const color = lookOf(step, { worse: "var(--bad)", better: "var(--good)", broken: "var(--faint)" });
   const shape = step.kind === "broken"
     ? svg("line", { x1: x, x2: x, y1: 16, y2: 226, stroke: color, "stroke-dasharray": "3 3" })
     : svg("circle", { cx: x, cy: y, r: 5, fill: color });

@@ -39,6 +39,7 @@ function table(header, rows, numbers, attributes) {
 
 // --- numbers ------------------------------------------------------------------------------------
 
+const NARROW = "\u00a0"; // between a number and its unit, where no line ends
 const SCALES = {
   s: [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]],
   B: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
@@ -51,10 +52,12 @@ function quantity(value, unit) {
   const rounded = Math.abs(Number(value.toPrecision(4)));
   const scales = SCALES[unit] || [[1, unit]];
   const [scale, shown] = scales.find(([s]) => rounded >= s) || scales.at(-1);
-  return `${Number((value / scale).toPrecision(4))} ${shown}`.trim();
+  return `${Number((value / scale).toPrecision(4))}${NARROW}${shown}`.trim();
 }
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const signed = (share) => (share >= 10 ? `${Number((1 + share).toPrecision(3))} times` : `${share > 0 ? "+" : ""}${percent(share)}`);
+const percent = (share) => `${(100 * share).toFixed(1)}${NARROW}%`;
+/* Of errors and shares whose tenths nobody knows. */
+const whole = (share) => `${share < 0.1 ? Number((100 * share).toPrecision(2)) : Math.round(100 * share)}${NARROW}%`;
+const signed = (share) => (share >= 10 ? `${Number((1 + share).toPrecision(3))} times` : `${share >= 5e-4 ? "+" : ""}${percent(Math.abs(share) < 5e-4 ? 0 : share)}`);
 const extent = (of) => of.join("×");
 
 // --- a table that sorts, filters and opens --------------------------------------------------------
@@ -127,7 +130,7 @@ function listing({ node, columns, rows, words, title, chosen, details, opens }) 
   node.tHead.append(el("tr", {}, columns.map((column, i) => {
     const button = el("button", { type: "button" }, column.name);
     button.addEventListener("click", () => sortBy(i, state.column === i && !state.down));
-    return el("th", { scope: "col", class: column.number ? "number" : null }, button);
+    return el("th", { scope: "col", "data-name": column.name, class: column.number ? "number" : null }, button);
   })));
   columns.forEach((column, i) => byId("sort").append(
     el("option", { value: `${i}` }, `${column.name} ▲`), el("option", { value: `${i}-` }, `${column.name} ▼`)));

@@ -32,8 +32,8 @@ function bounds(row) {
 /* What is known of the error of the time; the spread over start phases is none. */
 function errorText({ error_band: e }) {
   if (!e) return "";
-  const clock = Math.max(e.above || 0, e.below || 0) >= 0.005 ? `, clock −${percent(e.below)} / +${percent(e.above)}` : "";
-  return `±${percent(e.band)}${clock}`;
+  const clock = Math.max(e.above || 0, e.below || 0) >= 0.005 ? `, clock −${whole(e.below)} / +${whole(e.above)}` : "";
+  return `±${whole(e.band)}${clock}`;
 }
 
 function headline(row) {
@@ -41,7 +41,7 @@ function headline(row) {
   return el("div", { class: "headline" },
     el("p", { class: "big" }, quantity(row.time, "s"), el("span", { class: "faint" }, ` limited by ${row.limiter}`)),
     el("p", { class: "faint" }, [row.confidence, errorText(row)].filter(Boolean).join(", ")),
-    el("p", { class: "faint" }, `grid ${extent(row.grid)}, block ${extent(row.block)}; occupancy ${percent(o.fraction)}: ${o.resident_blocks} blocks, ` +
+    el("p", { class: "faint" }, `grid ${extent(row.grid)}, block ${extent(row.block)}; occupancy ${whole(o.fraction)}: ${o.resident_blocks} blocks, ` +
       `${o.warps_per_unit} warps per SM, limited by ${o.limited_by}; ${r.registers} registers`));
 }
 
@@ -169,16 +169,18 @@ function shapes(found) {
 
 // --- stalls, advice, source ------------------------------------------------------------------------
 
+const LEAST_SHARE = 5e-4; // of the samples: less is shown as 0.0 %
+
 function stalls(shares) {
-  const rows = Object.entries(shares).sort((a, b) => b[1] - a[1]);
+  const rows = Object.entries(shares).filter(([, share]) => share >= LEAST_SHARE).sort((a, b) => b[1] - a[1]);
   return section("Where warps wait: shares of all samples, full width is 100 %",
-    bars(rows.map(([name, share]) => [name.replaceAll("_", " "), share, percent(share), STALLS[name]]), 1));
+    bars(rows.map(([name, share]) => [name.replaceAll("_", " "), share, percent(share), stallColor(name)]), 1));
 }
 
 const STALLS = {
-  selected: "var(--good)", not_selected: "var(--c5)", memory_dependency: "var(--c1)", memory_throttle: "var(--bad)",
+  selected: "var(--good)", not_selected: "var(--was)", memory_dependency: "var(--c1)", memory_throttle: "var(--c8)",
   synchronization: "var(--c3)", execution_dependency: "var(--c0)", shared_dependency: "var(--c4)",
-  pipe_busy: "var(--c2)", launch: "var(--line)", drain: "none",
+  pipe_busy: "var(--c6)", constant_dependency: "var(--c7)", launch: "var(--faint)", drain: "none",
 };
 
 const assumptions = (found) => el("ul", {}, found.map((a) => el("li", {}, a.span ? `${a.text} (${a.span[0]}:${a.span[1]})` : a.text)));
@@ -187,7 +189,7 @@ function advice(found) {
   if (!found.length) return section("Advice", "no suggestion");
   return section("Advice", el("ol", {}, found.map((a) => el("li", {},
     el("b", {}, `${a.optimizer}, ${a.speedup.toFixed(2)}×`), `: ${a.suggestion} `,
-    el("span", { class: "faint" }, `(${a.category}, ${percent(a.importance)} of the samples, ${a.context.estimate === "formula" ? "by the paper's formula" : `simulated; formula ${a.formula_speedup.toFixed(2)}×`})`), hotspots(a)))));
+    el("span", { class: "faint", title: `by the formula of the GPA paper: ${a.formula_speedup.toFixed(2)}×` }, `(${a.category}, ${percent(a.importance)} of the samples, ${a.context.estimate === "formula" ? "by the paper's formula" : "simulated"})`), hotspots(a)))));
 }
 
 const WORTH_A_LINE = 0.01; // of the samples
@@ -205,13 +207,16 @@ function costCell(cost, key, look) {
   return el("td", { class: look }, own ? quantity(own, "") : "", below ? el("span", { class: "faint", title: "of what is inlined here" }, ` (+${quantity(below, "")})`) : null);
 }
 
-function source(file, lines, { advice, waits, findings, reason }) {
+/* The cost of a line that a limiter is about; sectors where none is. */
+const MEASURE = { shared: "wavefronts", l1: "wavefronts", compute: "instructions", issue: "instructions" };
+
+function source(file, lines, { advice, waits, findings, reason, limiter }) {
   const name = file.slice(file.lastIndexOf("/") + 1);
   const hot = new Set(advice.flatMap((a) => (a.hotspots || []).flatMap((h) => [h.def, h.use])));
   const costs = new Map(lines.map((line) => [line.line, line]));
   const text = data.files[file] || {};
   const numbers = [...new Set([...Object.keys(text).map(Number), ...costs.keys()])].sort((a, b) => a - b);
-  const measure = ["sectors", "wavefronts", "instructions"].find((key) => lines.some((line) => line[key])) || "instructions";
+  const measure = [MEASURE[limiter] || "sectors", "sectors", "wavefronts", "instructions"].find((key) => lines.some((line) => line[key])) || "instructions";
   const weight = (cost) => cost[measure] + (cost.called ? cost.called[COSTS.indexOf(measure)] : 0);
   const look = (key) => (key === measure || key === "line" ? "number" : "number extra");
   const near = numbers.filter((n) => lines.some((line) => Math.abs(line.line - n) <= 2));
@@ -266,7 +271,7 @@ const MOST_WAITS = 5;
 
 function waiting(waits) {
   if (!waits.length) return null;
-  return el("p", { class: "faint" }, `Longest waits: ${waits.slice(0, MOST_WAITS).map((w) => `line ${waitText(w)}`).join("; ")}.`);
+  return el("p", { class: "faint" }, `Longest waits for other instructions: ${waits.slice(0, MOST_WAITS).map((w) => `line ${waitText(w)}`).join("; ")}.`);
 }
 
 /* The width of what stands in the widest panel. */
@@ -284,12 +289,12 @@ function timeline({ reasons, places, warps }) {
   });
   const last = Math.max(...lanes.map((lane) => lane.at(-1).to));
   const plain = (name) => name.replaceAll("_", " ");
-  return section("Time line of one scheduler: its warps over the first cycles of a compute unit", el("div", { class: "legend" }, reasons.filter((name) => name !== "drain").map((name) =>
+  return section("Timeline of one scheduler: its warps over the first cycles of a compute unit", el("div", { class: "legend" }, reasons.filter((name) => name !== "drain").map((name) =>
     el("span", {}, el("i", { style: `background:${stallColor(name)}` }), name === "selected" ? "issues" : plain(name)))),
     zoomed(last, "cycle", (from, to) => timelinePlot(lanes, from, to), (from, to) => `${from} to ${to} of ${last} cycles`));
 }
 
-const stallColor = (name) => STALLS[name] || "var(--bar)";
+const stallColor = (name) => STALLS[name] || "var(--c5)";
 
 function timelinePlot(lanes, from, to) {
   const w = Math.max(300, Math.min(1150, plotRoom())), left = 34, tall = 14, h = lanes.length * tall + 26;

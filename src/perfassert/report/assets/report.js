@@ -40,18 +40,19 @@ const COLUMNS = [
   { name: "time", value: (r) => r.time, text: (r) => quantity(r.time, "s"), number: true },
   { name: "confidence", value: (r) => r.confidence || "", text: confidenceText, look: (r) => (r.confidence === "guessed" ? "doubt" : "faint") },
   { name: "limiter", value: (r) => r.limiter },
-  { name: "occupancy", value: (r) => r.occupancy.fraction, text: (r) => percent(r.occupancy.fraction), number: true },
+  { name: "occupancy", value: (r) => r.occupancy.fraction, text: (r) => whole(r.occupancy.fraction), number: true },
   { name: "DRAM/update", value: dramPerUpdate, text: (r) => quantity(dramPerUpdate(r), "B"), number: true },
   ...(data.rows.some((r) => r.baseline) ? [{
     name: "baseline", value: baselineText, look: (r) => baselineLook(baseline(r)),
     order: (r) => (r.baseline ? BASELINES.indexOf(baseline(r).status) : BASELINES.length),
   }] : []),
-  { name: "outcome", value: (r) => test(r).outcome, order: (r) => OUTCOMES.indexOf(test(r).outcome), look: (r) => test(r).outcome },
+  { name: "outcome", value: (r) => test(r).outcome, order: (r) => OUTCOMES.indexOf(test(r).outcome) + (failed(r) ? failures.indexOf(r) / failures.length : 0), look: (r) => test(r).outcome },
 ];
 function confidenceText({ confidence, error_band: e }) {
-  return [confidence, e && e.error !== undefined && `±${percent(e.error)}`].filter(Boolean).join(" ");
+  return [confidence, e && e.error !== undefined && `±${whole(e.error)}`].filter(Boolean).join(" ");
 }
-const OPEN = 3; // failed predictions that are open from the start
+const worsening = (row) => (baseline(row).status === "regressed" && before(row) ? row.time / before(row).time : 0);
+const failures = data.rows.filter(failed).sort((a, b) => worsening(b) - worsening(a));
 
 function start() {
   byId("summary").textContent = `${data.summary}. ${data.errors.length ? `Not run: ${data.errors.join(", ")}. ` : ""}perfassert ${data.version}, model version ${data.model}; no GPU was used.`;
@@ -59,11 +60,27 @@ function start() {
   choices("limiter", data.rows.map((row) => row.limiter), list.draw);
   choices("outcome", data.rows.map((row) => test(row).outcome), list.draw);
   list.sortBy(COLUMNS.length - 1, false); // failures first
+  byId("failures").hidden = failures.length < 2;
+  byId("failures").append(el("ul", {}, failures.map((row) => el("li", {}, jump(row), `: ${headOf(row)}`))));
   for (const test of data.tests.filter((t) => t.message && !data.rows.some((r) => data.tests[r.test] === t)))
     byId("rankings").before(section(`${test.nodeid}: ${test.outcome}`, message(test.message)));
   byId("rankings").hidden = !data.rankings.length;
   byId("rankings").append(...data.rankings.map(ranking));
 }
+
+/* A button that opens the details of a row and shows them. */
+function jump(row) {
+  const entry = list.entries.find((one) => one.row === row);
+  const button = el("button", { type: "button", class: "jump" }, `${shortName(test(row))} on ${test(row).device}`);
+  button.addEventListener("click", () => {
+    if (entry.button.getAttribute("aria-expanded") !== "true") entry.button.click();
+    entry.line.scrollIntoView({ block: "start" });
+    entry.button.focus();
+  });
+  return button;
+}
+/* Why a row has failed, without the names that stand before it. */
+const headOf = (row) => (row.reason ? row.reason.slice(row.reason.indexOf(": ") + 2) : (test(row).message || "").split("\n")[0]);
 
 // --- details of a prediction --------------------------------------------------------------------
 
@@ -75,10 +92,10 @@ function details(row) {
   return el("div", { class: "panels" },
     row.reason ? wide(section("Cause", el("p", { class: "reason" }, row.reason))) : failed(row) && own.message && wide(section("Cause", el("p", { class: "reason" }, own.message.split("\n")[0]))),
     wide(headline(row)),
-    Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, { advice: list("advice"), waits: list("waits"), findings: list("findings"), reason: row.reason || "" }))),
+    Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, { advice: list("advice"), waits: list("waits"), findings: list("findings"), reason: row.reason || "", limiter: row.limiter }))),
     shared(row, "advice") && wide(advice(shared(row, "advice"))),
-    shared(row, "expectations") && wide(expectations(shared(row, "expectations"))),
-    changed && wide(section(`What differs from the baseline${found.name === "default" ? "" : ` ${found.name}`} (${found.status})`, found.differences && found.differences.length ? differences(found.differences) : el("p", {}, found.moved || ""))),
+    shared(row, "expectations") && expectations(shared(row, "expectations")),
+    changed && section(`What differs from the baseline${found.name === "default" ? "" : ` ${found.name}`} (${found.status})`, found.differences && found.differences.length ? differences(found.differences) : el("p", {}, found.moved || "")),
     bounds(row), roofline(row),
     shared(row, "stalls") && stalls(shared(row, "stalls")),
     Object.entries(shared(row, "volumes")).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
@@ -115,7 +132,7 @@ function expectations(found) {
   const rows = found.map((e) => [el("span", { class: e.verdict.split(",")[0] }, e.verdict), e.metric, e.expected, e.predicted,
     e.difference === undefined ? "" : percent(e.difference),
     e.slack === undefined ? "" : `${percent(e.slack)} (${e.known_error})`]);
-  return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "margin"], rows, [3, 4, 5]));
+  return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "margin"], rows, [3, 4]));
 }
 
 // --- rankings -----------------------------------------------------------------------------------
@@ -131,7 +148,7 @@ function ranking(found) {
 const list = listing({
   node: byId("predictions"), columns: COLUMNS, rows: data.rows, details,
   title: (row) => test(row).nodeid,
-  opens: (row) => failed(row) && data.rows.filter(failed).indexOf(row) < OPEN,
+  opens: (row) => row === failures[0],
   words: (row) => [test(row).nodeid, row.label, row.note, test(row).device, extent(row.block), row.limiter],
   chosen: (row) => isChosen("device", test(row).device) && isChosen("limiter", row.limiter) && isChosen("outcome", test(row).outcome),
 });
@@ -146,7 +163,7 @@ finish(() => {
     const all = bars();
     from.value = from.max;
     from.dispatchEvent(new Event("input"));
-    check(all > 0 && bars() > 0 && bars() < all, `time line of ${row.label}`);
+    check(all > 0 && bars() > 0 && bars() < all, `timeline of ${row.label}`);
     from.value = 0;
     from.dispatchEvent(new Event("input"));
   }
