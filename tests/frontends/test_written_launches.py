@@ -75,6 +75,27 @@ def test_instances_have_the_block_of_their_launch(kernel, block):
     assert (launch.block if launch else None) == block
 
 
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("int local = w; k<<<(n + local - 1) / local, local>>>();", "k<<<(n + w - 1) / w, w>>>"),
+        ("int local = w / 8; k<<<n / local, local>>>();", "k<<<n / (w / 8), w / 8>>>"),
+        ("int t = 64;\n  t = 32;\n k<<<n / t, t>>>();", "k<<<n / 32, 32>>>"),
+        ("int i = i + 1; k<<<i, 2 * i>>>();", "k<<<i, 2 * i>>>"),
+        ("int n = m, m = n; k<<<n, b.x>>>();", "k<<<n, b.x>>>"),
+        ("if (t == 3) k<<<t, 32>>>();", "k<<<t, 32>>>"),
+        ("auto f = &ns::k<T, 4>; f<<<g, 64>>>();", "k<T, 4><<<g, 64>>>"),
+        ("auto f = k<4>;\n auto e = &l; f<<<g, 64>>>();", "k<4><<<g, 64>>>"),
+        ("void (*f)(float*, int) = k; f<<<g, 64>>>();", "k<<<g, 64>>>"),
+        ("auto f = c ? &k<1> : &k<2>; f<<<g, 64>>>();", "f<<<g, 64>>>"),
+        ("int f = k; f<<<g, 64>>>();", "f<<<g, 64>>>"),
+    ],
+)
+def test_names_stand_for_what_they_are_defined_as(text, expression):
+    (launch,) = find_launches(text, "f.cu")
+    assert launch.expression == expression
+
+
 def test_sources_of_the_folder_are_read(tmp_path):
     (tmp_path / "kernel.cu").write_text("__global__ void k() {}")
     (tmp_path / "host.cpp").write_text("\n\nk<<<2, 96>>>();")

@@ -47,17 +47,32 @@ def run(project, *arguments):
 def test_a_baseline_keeps_what_the_source_launches(kept):
     file = kept.path / "__perf__" / "k.perf.toml"
     (entry,) = parse_file(file.read_bytes(), "file").values()
-    assert entry["source_launches"] == "scale<4><<<n / BLOCK, 256>>>"
+    assert entry["source_launches"] == "scale<4><<<n / 256, 256>>>"
     result = run(kept, "--perf-strict")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*launched otherwise*")
 
 
 @needs_compiler
+def test_launches_in_an_included_header_are_read(pytester, monkeypatch):
+    """The kernel and its launch lie in another folder than the source that is compiled."""
+    monkeypatch.delenv("CI", raising=False)
+    (pytester.path / "inner").mkdir()
+    kernel = SOURCE.replace('#include "sizes.h"', "#define BLOCK 256")
+    (pytester.path / "inner" / "scale.h").write_text(kernel)
+    (pytester.path / "k.cu").write_text('#include "inner/scale.h"\n')
+    (pytester.path / "k.perf.toml").write_text(TOML)
+    run(pytester, "--perf-update").assert_outcomes(passed=1)
+    changed = kernel.replace("BLOCK 256", "BLOCK 32")
+    (pytester.path / "inner" / "scale.h").write_text(changed)
+    run(pytester).stdout.fnmatch_lines(["*the source now has scale<4><<<n / 32, 32>>>*"])
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     ("file", "old", "new", "now"),
     [
-        ("sizes.h", "256", "32", "the source now has scale<4><<<n / BLOCK, 32>>>, was *256>>>"),
+        ("sizes.h", "256", "32", "the source now has scale<4><<<n / 32, 32>>>, was *256>>>"),
         ("k.cu", "n / BLOCK", "n", "the source now has scale<4><<<n, 256>>>, was *"),
         ("k.cu", "scale<4><<<n / BLOCK, BLOCK>>>(a);", "", "the source now has no launch of it*"),
     ],

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.baseline.canonical import canonical
@@ -77,7 +78,7 @@ def _written_launches(kernel: Kernel, device: Device) -> tuple[str, tuple[Writte
     code = _build_code(kernel, device)
     if code is None or code.source is None or not code.is_cuda:
         return "", ()
-    return code.built.kernel, written_launches(code.source.path)
+    return code.built.kernel, written_launches(code.source.path, map(Path, code.built.files))
 
 
 def _build_code(kernel: Kernel, device: Device) -> BuiltCode | None:

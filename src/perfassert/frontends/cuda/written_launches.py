@@ -1,8 +1,9 @@
 """Launches that a source writes, ``kernel<<<grid, block>>>(…)``: blocks whose size is constant.
 
-The text is not preprocessed: a name stands for its last definition above the launch, by ``#define``
-or as a variable that is initialised, else for the only one in the other sources of the folder. What
-is not a whole number by then stays unknown.
+The text is not preprocessed: a name stands for its last definition above the launch, by
+``#define``, as a variable that is initialised or by an assignment, else for the only one in the
+other sources. A kernel may be called by a variable that is initialised with its address. What is
+not a whole number by then stays as it is written.
 """
 
 from __future__ import annotations
@@ -28,10 +29,17 @@ _SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _DEFINITION = re.compile(
     r"^[ \t]*\#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)"
     r"|\bdim3\s+(?P<dim3>\w+)\s*(?:=\s*dim3\s*)?[({](?P<extents>[^;{}]{1,200})[)}]\s*;"
-    r"|\b(?:int|unsigned|size_t|u?int\d+_t|long|auto|constexpr|const)\s+(?P<name>\w+)\s*=\s*"
-    r"(?P<value>[^;,{}]{1,200});",
+    r"|(?:\b(?:int|unsigned|size_t|u?int\d+_t|long|auto|constexpr|const)\s+|^[ \t]*)(?P<name>\w+)"
+    r"\s*=(?!=)\s*(?P<value>[^;,{}]{1,200});",
     re.MULTILINE,
 )
+_POINTER = re.compile(
+    r"(?:\bauto\s*[*&]?\s*(?:const\s+)?(?P<name>\w+)|\(\s*\*\s*(?P<declared>\w+)\s*\)\s*\([^;{}=]*\))"
+    r"\s*=\s*&?\s*(?P<kernel>(?:\w+::)*\w+(?:<[^;{}]*>)?)\s*;"
+)
+"""A variable that is initialised with the address of a kernel."""
+_WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w(:])")
+_LONGEST = 200  # characters of a size whose names are replaced
 _NAME = re.compile(r"(?:\w+::)*(\w+)\s*$")
 _NUMBER = re.compile(r"\d+")
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -41,7 +49,7 @@ _TYPES = {"float", "double", "int", "unsigned", "half", "__half", "__nv_bfloat16
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
     """One launch; ``template``: arguments as written; ``block``: x first, empty if not constant;
-    ``shape``: the block as written."""
+    ``grid`` and ``shape``: as written, names replaced by their definitions."""
 
     kernel: str
     template: tuple[str, ...]
@@ -56,7 +64,10 @@ class WrittenLaunch:
 
     @property
     def expression(self) -> str:
-        """The launch without its place, sizes as numbers where they are constant."""
+        """The launch without its place, sizes as numbers where they are constant.
+
+        Names in other sizes stand for their definitions, whose change is one of the launch.
+        """
         template = f"<{', '.join(self.template)}>" if self.template else ""
         size = ", ".join(map(str, self.block)) or self.shape
         return f"{self.kernel}{template}<<<{self.grid}, {size}>>>"
@@ -71,17 +82,22 @@ class WrittenLaunch:
         )
 
 
-def written_launches(source: Path) -> tuple[WrittenLaunch, ...]:
+def written_launches(source: Path, included: Iterable[Path] = ()) -> tuple[WrittenLaunch, ...]:
     """Those in a source and in the sources of its folder; none where it is no source.
+
+    ``included``: files that its kernels are in, whose folders are read likewise.
 
     >>> written_launches(Path("library.so"))
     ()
     """
     if source.suffix not in SUFFIXES:
         return ()
-    around = sorted(p for p in source.parent.iterdir() if p.suffix in SUFFIXES)[:_MOST_FILES]
+    own = [source, *(path for path in included if path.suffix in SUFFIXES and path.is_file())]
+    around: list[Path] = []
+    for folder in dict.fromkeys(path.parent for path in own):
+        around += sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES)[:_MOST_FILES]
     files = []
-    for path in dict.fromkeys([source, *around]):
+    for path in dict.fromkeys([*own, *around]):
         if path.is_file() and path.stat().st_size <= _MOST_BYTES and not outside(path):
             files.append((path.name, read_bytes(path).decode("utf-8", "replace")))
     return _launches_in(tuple(files))
@@ -150,7 +166,7 @@ def find_launches(
     >>> text = "#define SIDE 16\\n dim3 b(SIDE, SIDE / 2); k<float><<<(n + 7) / 8, b>>>(n);"
     >>> list(find_launches(text, "f.cu"))  # doctest: +NORMALIZE_WHITESPACE
     [WrittenLaunch(kernel='k', template=('float',), grid='(n + 7) / 8', block=(16, 8),
-    place='f.cu:2', shape='b')]
+    place='f.cu:2', shape='16, 16 / 2')]
     """
     text = _without_comments(text)
     definitions = list(_DEFINITION.finditer(text))
@@ -160,16 +176,40 @@ def find_launches(
         while definitions and definitions[0].start() < at:
             match = definitions.pop(0)
             known[_defined_name(match)] = _defined_value(match)
-        head, template = _template(text[max(0, at - _NEAR) : at].rstrip())
+        head, template = _template(_called(text, at))
         called = _NAME.search(head)
         end = text.find(">>>", at, at + _NEAR)
         words = split_commas(text[at + 3 : max(at + 3, end)])
         if called is None or len(words) < 2:
             continue
         place = f"{name}:{text.count(chr(10), 0, at) + 1}"
-        grid, shape = (" ".join(word.split()) for word in words[:2])
+        grid, shape = (_expanded(" ".join(word.split()), known, _DEPTH) for word in words[:2])
         block = _extents(words[1], known)
         yield WrittenLaunch(called[1], template, grid, block, place, shape)
+
+
+def _called(text: str, at: int) -> str:
+    """What is launched at a position: as written, or what the variable is initialised with."""
+    written = text[max(0, at - _NEAR) : at].rstrip()
+    name = _NAME.search(written)
+    for match in reversed([*_POINTER.finditer(text, max(0, at - _NEAR), at)] if name else []):
+        if name and (match["name"] or match["declared"]) == name[1]:
+            return match["kernel"]
+    return written
+
+
+def _expanded(text: str, known: Mapping[str, str], depth: int) -> str:
+    """A size with the definitions of its names in place of them, brackets where they are needed."""
+
+    def definition(match: re.Match[str]) -> str:
+        value = " ".join(known.get(match[0], match[0]).split())
+        if value == match[0] or re.search(rf"\b{match[0]}\b", value):
+            return match[0]
+        inner = _expanded(value, known, depth - 1)
+        return inner if re.fullmatch(r"[\w.]+", inner) or match[0] == text else f"({inner})"
+
+    longer = _WORD.sub(definition, text) if depth else text
+    return longer if len(longer) <= _LONGEST else text
 
 
 def launch_of(kernel: str, launches: Iterable[WrittenLaunch]) -> WrittenLaunch | None:
