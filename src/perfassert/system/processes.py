@@ -39,6 +39,7 @@ SYSTEM_FOLDERS = (
 )  # fmt: skip
 """What programs and their libraries are; nobody's sources, nobody's settings."""
 _WRITABLE = ("/dev/null",)
+_TICK = 0.1  # seconds by which the kernel's limit and its account of a process may differ
 _LONGEST_POLL = (1 << 31) - 1  # milliseconds
 CLOCK_FACTOR = 10
 """Seconds by the clock for each second of processor time that a run may take."""
@@ -169,7 +170,7 @@ def _status_within(process: subprocess.Popen[bytes], seconds: float) -> int:
     a compiler's own status does not say which signal ended what it had started."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode and usage.ru_utime + usage.ru_stime >= seconds:
+    if process.returncode and usage.ru_utime + usage.ru_stime >= seconds - _TICK:
         raise subprocess.TimeoutExpired(process.args, seconds)
     return process.returncode
 

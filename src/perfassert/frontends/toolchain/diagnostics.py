@@ -16,6 +16,10 @@ _CUDA = re.compile(r"\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]
 _GCC = re.compile(r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: ")
 _PTX = re.compile(r", line (?P<line>\d+); (?:error|fatal)\s*: ")
 """Between the name of a file and what is wrong there, as NVIDIA's front ends, GCC, ptxas say it."""
+_SAID_NOTHING = (
+    "it failed and said nothing; a limit may have ended what it had started: "
+    "PERFASSERT_TOOL_TIMEOUT sets that of processor time"
+)
 _FEATURE = re.compile(
     r"cannot be compiled for architecture|not supported on \.target|requires \.target"
 )
@@ -107,7 +111,7 @@ def failure(
     if not errors:
         plain = next((m for line in lines if (m := _PLAIN.match(line))), None)
         text = "\n".join(line for line in lines if not line.startswith(" ")).strip()
-        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or 'failed'}"
+        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or _SAID_NOTHING}"
         return KernelSourceError(f"{where}: {message}{_remedy(log, where)}")
     at, readings = errors[0]
     file, number, text = readings[0]
