@@ -304,3 +304,31 @@ class TestUpperHalfOfAPointer:
         assert "'f (byte 252)' for the trip count of a loop; give it" in said
         assert "not given either" not in said
         assert "None" not in said
+
+
+GATHER = """
+struct Table { unsigned long long* f; unsigned long long slots; unsigned seed; bool copy; };
+__global__ void gather(const unsigned* p, unsigned n, bool* out, const Table s) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { unsigned x = p[i] + s.seed; x ^= x >> 16; out[i] = s.f[x % s.slots] > 0; }
+}
+"""
+
+
+@needs_tools
+def test_a_member_that_nothing_reads_may_be_missing(tmp_path):
+    """The code is executed on what is given; one byte without a value switched that off."""
+    (tmp_path / "gather.cu").write_text(GATHER)
+    kernel = pa.from_cuda(tmp_path / "gather.cu")
+    table = {"f": pa.Buffer(1 << 14, "uint64", fill="constant 0"), "slots": 1 << 14, "seed": 7}
+    keys = pa.Buffer(N, "uint32", fill="random(0, 4294967295)")
+
+    def predicted(structure):
+        launch = pa.Launch(N // 256, 256, {"n": N, "p": keys, "s": structure})
+        return pa.predict(kernel, launch, "a100")
+
+    whole, part = predicted({**table, "copy": 0}), predicted(table)
+    assert part.confidence == whole.confidence != "guessed"
+    assert part.time == whole.time
+    without = predicted({name: value for name, value in table.items() if name != "seed"})
+    assert any("8 elements apart" in str(a) for a in without.assumptions)

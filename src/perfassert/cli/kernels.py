@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -76,12 +77,14 @@ def _kernels(options: argparse.Namespace) -> int:
 def _of(
     path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar
 ) -> Iterator[tuple[str, KernelInfo]]:
-    """File and kernel; a single file that cannot be read is an error."""
+    """File and kernel; what cannot be read beside others is said, alone it is an error."""
     from perfassert.comparison.sides import Reading, side
 
     read = side(path, Reading(arch=arch, compilation=given), progress=bar)
-    if read.broken and (path.is_file() or not read.kernels):
+    if read.broken and not read.kernels:
         raise KernelSourceError(next(iter(read.broken.values())))
+    for why in read.broken.values():
+        print(f"perfassert: left out: {why}", file=sys.stderr)
     return ((placed.file or str(path), placed.info) for placed in read.kernels)
 
 

@@ -112,7 +112,7 @@ class KernelTableReader(TableReader):
         if of_a_tensor_map(value):
             return self.tensor_map(key, self._map(key, value))
         if not of_a_buffer(value):
-            if not value or set(value) & set(BUFFER):
+            if not value or set(value) < set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
             return {member_key(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
         self.check_keys(key, value, BUFFER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
@@ -31,7 +32,16 @@ from perfassert.engines.execution.words import Words
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode, Preset, PresetSource
 
-ArgumentValue = Union[bytes, Region, None]
+
+@dataclass(frozen=True, slots=True)
+class PartlyGiven:
+    """A structure of which the launch gives some members: bytes, and 1 for each that is known."""
+
+    content: bytes
+    known: bytes
+
+
+ArgumentValue = Union[bytes, PartlyGiven, Region, None]
 """A parameter: its bytes, what it points to, or None where the launch does not give it."""
 _GENERIC = {0x18: 0, 0x1C: SHARED_WINDOW, 0x20: 0, 0x24: LOCAL_WINDOW}  # words of bank 0, to sm_89
 _STACK_SLACK = 1 << 10
@@ -103,14 +113,17 @@ class Setting:
         bank[self.code.stack] = (self.stack_bytes - _STACK_SLACK // 2, 0)
         regions = self.memory.regions
         for slot, argument in zip(self.code.parameters, arguments, strict=False):
-            unknown = 0
+            known = b"\1" * slot.size
             if isinstance(argument, Region):
                 content = struct.pack("<Q", pointer(regions.index(argument), argument.offset))
             elif argument is None:
-                content, unknown = bytes(slot.size), ARGUMENT
+                content = known = bytes(slot.size)
+            elif isinstance(argument, PartlyGiven):
+                content, known = argument.content, argument.known
             else:
                 content = argument
             for at in range(0, slot.size, 4):
+                unknown = 0 if all(known[at : at + 4]) else ARGUMENT
                 word = int.from_bytes(content[at : at + 4].ljust(4, b"\0"), "little")
                 bank[(slot.offset + at) & ~3] = _merge_word(bank, slot.offset + at, word, unknown)
         return bank

@@ -111,7 +111,9 @@ def failure(
     if not errors:
         plain = next((m for line in lines if (m := _PLAIN.match(line))), None)
         text = "\n".join(line for line in lines if not line.startswith(" ")).strip()
-        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or _SAID_NOTHING}"
+        message = (
+            f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or _SAID_NOTHING}"
+        )
         return KernelSourceError(f"{where}: {message}{_remedy(log, where)}")
     at, readings = errors[0]
     file, number, text = readings[0]

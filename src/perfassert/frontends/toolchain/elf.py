@@ -104,8 +104,8 @@ class Cubin:
         return [s.index for s in self.symbols if s.function and s.section not in others]
 
     def functions(self) -> Mapping[int, str]:
-        """Symbol index → name."""
-        return {s.index: s.name for s in self.symbols if s.function}
+        """Symbol index → name, of what has code here: ``printf`` is the driver's."""
+        return {s.index: s.name for s in self.symbols if s.function and s.section}
 
     def function(self, name: str) -> int:
         """Its symbol index."""

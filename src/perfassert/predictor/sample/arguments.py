@@ -8,7 +8,7 @@ from typing import Any, Union
 import numpy as np
 
 from perfassert.engines.execution.memory import Region, pointer
-from perfassert.engines.execution.presets import ArgumentValue
+from perfassert.engines.execution.presets import ArgumentValue, PartlyGiven
 from perfassert.frontends.binding.arguments import content
 from perfassert.frontends.binding.encoding import encode, flat, pack
 from perfassert.kernel.buffer import Buffer
@@ -67,7 +67,7 @@ class _Arguments:
         self._regions[name] = region
         return region
 
-    def _bytes(self, parameter: Parameter, value: Any) -> bytes | None:
+    def _bytes(self, parameter: Parameter, value: Any) -> ArgumentValue:
         if isinstance(value, Buffer):
             address = self._address(parameter.name)
             return None if address is None else pack(address, _POINTER)
@@ -91,14 +91,17 @@ class _Arguments:
             return None
         return pointer(self._order.index(region), region.offset) + behind
 
-    def _structure(self, parameter: Parameter, value: Mapping[Any, Any]) -> bytes | None:
-        """None where a word of it is unknown."""
+    def _structure(self, parameter: Parameter, value: Mapping[Any, Any]) -> ArgumentValue:
+        """Its bytes, or those that are known; nobody reads what lies between members."""
         content, known = bytearray(parameter.size), bytearray(parameter.size)
+        inside = {at for m in parameter.members for at in range(m.offset, m.offset + m.size)}
+        for at in set(range(parameter.size)) - inside if inside else ():
+            known[at] = 1
         for member, element in sorted(_elements(parameter, value), key=lambda e: e[0].offset):
             if isinstance(element, Buffer):
                 address = self._address(parameter.at(member.offset))
                 if address is None:
-                    return None
+                    continue
                 part = pack(address, _POINTER)
             elif isinstance(element, TensorMap):
                 part = bytes(MAP_BYTES)
@@ -107,8 +110,8 @@ class _Arguments:
                 part = pack(number, member.size)
             content[member.offset : member.offset + len(part)] = part
             known[member.offset : member.offset + len(part)] = b"\1" * len(part)
-        wanted = [m.offset for m in parameter.members] or range(parameter.size)
-        return bytes(content[: parameter.size]) if all(known[at] for at in wanted) else None
+        whole = bytes(content[: parameter.size])
+        return whole if all(known) else PartlyGiven(whole, bytes(known))
 
 
 def _by_position(parameters: tuple[Parameter, ...], launch: Launch) -> list[Any]:
