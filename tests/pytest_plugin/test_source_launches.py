@@ -65,14 +65,15 @@ def test_launches_in_an_included_header_are_read(pytester, monkeypatch):
     run(pytester, "--perf-update").assert_outcomes(passed=1)
     changed = kernel.replace("BLOCK 256", "BLOCK 32")
     (pytester.path / "inner" / "scale.h").write_text(changed)
-    run(pytester).stdout.fnmatch_lines(["*the source now has scale<4><<<n / 32, 32>>>*"])
+    said = "*the source now has scale<4><<<n / 32, 32>>>, was * (scale.h:4)"
+    run(pytester).stdout.fnmatch_lines([said])
 
 
 @needs_compiler
 @pytest.mark.parametrize(
     ("file", "old", "new", "now"),
     [
-        ("sizes.h", "256", "32", "the source now has scale<4><<<n / 32, 32>>>, was *256>>>"),
+        ("sizes.h", "256", "32", "the source now has scale<4><<<n / 32, 32>>>, was *256>>> (k.cu:4)"),
         ("k.cu", "n / BLOCK", "n", "the source now has scale<4><<<n, 256>>>, was *"),
         ("k.cu", "scale<4><<<n / BLOCK, BLOCK>>>(a);", "", "the source now has no launch of it*"),
     ],

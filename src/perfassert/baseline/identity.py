@@ -54,11 +54,19 @@ def source_launches(kernel: Kernel, device: Device) -> str:
 
     Empty for a kernel that has no CUDA source, or none that launches it.
     """
+    own = _own_launches(kernel, device)
+    return "; ".join(dict.fromkeys(launch.expression for launch in own))
+
+
+def launch_places(kernel: Kernel, device: Device) -> str:
+    """Return where the source launches a kernel, ``"host.cu:12, host.cu:40"``."""
+    return ", ".join(dict.fromkeys(launch.place for launch in _own_launches(kernel, device)))
+
+
+def _own_launches(kernel: Kernel, device: Device) -> tuple[WrittenLaunch, ...]:
     from perfassert.frontends.cuda.written_launches import launches_of_kernel
 
-    name, launches = _written_launches(kernel, device)
-    own = launches_of_kernel(name, launches)
-    return "; ".join(dict.fromkeys(launch.expression for launch in own))
+    return launches_of_kernel(*_written_launches(kernel, device))
 
 
 def missing_instance(kernel: Kernel, device: Device) -> str:

@@ -107,7 +107,10 @@ def _init(options: argparse.Namespace) -> int:
     else:
         count = f"{len(plan.kernels)} kernel{'s' * (len(plan.kernels) != 1)}"
         print(f"{output}: {count} on {', '.join(plan.devices)}")
-        print(f"next: {_FILL_IN}; pytest --perf-update=new writes the baselines")
+        print(
+            f"next: fill in domain, block and arguments in {output}, remove the lines that skip; "
+            "then pytest --perf-update=new writes the baselines"
+        )
     return 0
 
 

@@ -149,7 +149,8 @@ def _older_lines(result: Result) -> Iterator[str]:
 
 
 def _improved_lines(result: Result) -> Iterator[str]:
-    better = [r for r in result.records if r.status == "improved"]
+    """Better ones; one that the source launches otherwise by now is no news of the program."""
+    better = [r for r in result.records if r.status == "improved" and not r.launched]
     known = [r for r in better if not r.guessed]
     fails = ", which fails them (--perf-ratchet)" if result.mode.ratchet else ""
     if known:

@@ -33,10 +33,13 @@ from perfassert.baseline.entry import (
     unit_of,
 )
 from perfassert.baseline.files import file_of, read
+from perfassert.baseline.identity import launch_places
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.baseline.why import explain_rise
 from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
 from perfassert.facade.prediction import Prediction
+from perfassert.hardware.model import Device
+from perfassert.kernel.description import Kernel
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
 from perfassert.pytest_plugin.ranking_baselines import (
@@ -75,6 +78,7 @@ class TestBaselines:
         self._asked: set[str] = set()
         self._label, self._guessed = "", False
         self._older: BaselineKey | None = None
+        self._origin: tuple[Kernel, Device] | None = None
 
     def check(
         self,
@@ -97,6 +101,7 @@ class TestBaselines:
             raise ExpectationError(f"no_regression(): was must be a kernel's name, not {was!r}")
         key, entries = self._key(p, name), self._entries()
         self._guessed = p.confidence == GUESSED
+        self._origin = None if p.origin is None else (p.origin[0], p.origin[2])
         old, new = self._baseline(key, entries, p.kernel), entry_of(p)
         if old is None:
             self._missing(key, new, entries)
@@ -276,6 +281,8 @@ class TestBaselines:
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
         record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
         launched = other_launches(old, new) if old else ""
+        if launched and self._origin and (places := launch_places(*self._origin)):
+            launched = f"{launched} ({places})"
         record |= {"guessed": self._guessed, "model": model, "launched": launched}
         if old is not None and old != new:
             record["beside"] = {"cause": cause, **_beside(old, new)}

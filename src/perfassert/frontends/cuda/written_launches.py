@@ -28,10 +28,14 @@ _DEPTH = 8  # definitions that rest on each other
 _SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _DEFINITION = re.compile(
     r"^[ \t]*\#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)"
-    r"|\bdim3\s+(?P<dim3>\w+)\s*(?:=\s*dim3\s*)?[({](?P<extents>[^;{}]{1,200})[)}]\s*;"
+    r"|(?:\bdim3\s+(?P<dim3>\w+)\s*(?:=\s*dim3\s*)?|\b(?P<set>\w+)\s*=\s*dim3\s*)"
+    r"[({](?P<extents>[^;{}]{1,200})[)}]\s*;"
     r"|(?:\b(?:int|unsigned|size_t|u?int\d+_t|long|auto|constexpr|const)\s+|^[ \t]*)(?P<name>\w+)"
     r"\s*=(?!=)\s*(?P<value>[^;,{}]{1,200});",
     re.MULTILINE,
+)
+_CAST = re.compile(
+    r"\bstatic_cast\s*<[^<>;]*>\s*(?=\()|\(\s*(?:unsigned\s+)?(?:int|long|size_t|u?int\d+_t)\s*\)"
 )
 _POINTER = re.compile(
     r"(?:\bauto\s*[*&]?\s*(?:const\s+)?(?P<name>\w+)|\(\s*\*\s*(?P<declared>\w+)\s*\)\s*\([^;{}=]*\))"
@@ -151,11 +155,11 @@ def _without_comments(text: str) -> str:
 
 
 def _defined_name(match: re.Match[str]) -> str:
-    return match["macro"] or match["dim3"] or match["name"]
+    return match["macro"] or match["dim3"] or match["set"] or match["name"]
 
 
 def _defined_value(match: re.Match[str]) -> str:
-    return match["text"] or match["extents"] or match["value"]
+    return _CAST.sub("", match["text"] or match["extents"] or match["value"])
 
 
 def find_launches(
@@ -179,7 +183,7 @@ def find_launches(
         head, template = _template(_called(text, at))
         called = _NAME.search(head)
         end = text.find(">>>", at, at + _NEAR)
-        words = split_commas(text[at + 3 : max(at + 3, end)])
+        words = split_commas(_CAST.sub("", text[at + 3 : max(at + 3, end)]))
         if called is None or len(words) < 2:
             continue
         place = f"{name}:{text.count(chr(10), 0, at) + 1}"
