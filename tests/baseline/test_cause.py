@@ -121,6 +121,33 @@ def test_the_launch_is_all_that_differs_where_the_code_is_the_same():
     assert "a grid of 8 instead of 64 blocks" in str(explain(BEFORE, other))
 
 
+def test_arithmetic_in_double_is_named_whatever_warps_wait_for():
+    waits = after(time=15e-6, double_instructions=12, instructions=1020)
+    assert "arithmetic in double: 0 → 12 instructions of the code" in str(explain(BEFORE, waits))
+    was = {**BEFORE, "double_instructions": 12}
+    assert "double" not in str(explain(was, waits))
+    assert "double" not in str(explain(BEFORE, {**waits, "double_instructions": 1}))
+
+
+def test_redundant_accesses_are_not_called_uncoalesced():
+    """Entries do not tell 32 times the loads from scattered ones; the code of the new one does."""
+    base = {"in": {**BEFORE["fields"]["in"], "l1_cycles": {"loads": 90}}}
+    more = {"in": {**BEFORE["fields"]["in"], "l1_cycles": {"loads": 2880}}}
+    old = {**BEFORE, "fields": base}
+    new = after(time=40e-6, l1_cycles=2890, fields=more, bounds={"l1": 38e-6})
+    assert "32 times the cycles of the L1 (uncoalesced)" in str(explain(old, new))
+    said = str(explain(old, new, coalesced={"in"}))
+    assert "32 times the cycles of the L1" in said
+    assert "uncoalesced" not in said
+
+
+def test_a_rise_by_a_guess_says_so_first():
+    new = after(time=50e-6, confidence="guessed")
+    assert ", by a guess, which the baseline is not" in str(explain(BEFORE, new))
+    assert "guess" not in str(explain({**BEFORE, "confidence": "guessed"}, new))
+    assert "guess" not in str(explain({**BEFORE, "confidence": "measured"}, after(time=50e-6)))
+
+
 def test_other_blocks_are_the_cause_only_where_the_code_is_the_same():
     """The best shape follows when the code changes: blocks are blamed if nothing else is."""
     new = after(time=40e-6, block=[8, 32, 1], bounds={"l1": 38e-6}, l1_cycles=9000)

@@ -73,7 +73,12 @@ def test_launches_in_an_included_header_are_read(pytester, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "old", "new", "now"),
     [
-        ("sizes.h", "256", "32", "the source now has scale<4><<<n / 32, 32>>>, was *256>>> (k.cu:4)"),
+        (
+            "sizes.h",
+            "256",
+            "32",
+            "the source now has scale<4><<<n / 32, 32>>>, was *256>>> (k.cu:4)",
+        ),
         ("k.cu", "n / BLOCK", "n", "the source now has scale<4><<<n, 256>>>, was *"),
         ("k.cu", "scale<4><<<n / BLOCK, BLOCK>>>(a);", "", "the source now has no launch of it*"),
     ],

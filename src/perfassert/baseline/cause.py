@@ -16,7 +16,7 @@ those before the instructions that spilling takes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf, prod
@@ -46,18 +46,21 @@ _SERVED = {
 """A volume of a field → those that the same bound is made of."""
 _LEVEL_OF = {name: name.partition("_")[0] for name in _SERVED}
 _WAITS = ("latency", "parallelism")
+_GUESSED = "guessed"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Something that differs, in words; ``bounds``: resource → what its bound becomes, in seconds,
     if it is reverted; ``exposed``: likewise of the exposed time, as a factor, None where it follows
-    from the bounds; ``field``: whose accesses it is about."""
+    from the bounds; ``field``: whose accesses it is about; ``doubles``: it is about arithmetic in
+    double."""
 
     text: str
     bounds: Mapping[str, float] = field(default_factory=dict)
     exposed: float | None = None
     field: str = ""
+    doubles: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,16 @@ class Explanation:
         return f"{self.rise}: {named}; reverting {this} removes {gone} of the slowdown"
 
 
-def explain(old: Entry, new: Entry) -> Explanation | None:
-    """Why the time of ``new`` is above that of ``old``; None where it is not."""
+def explain(old: Entry, new: Entry, coalesced: Container[str] = frozenset()) -> Explanation | None:
+    """Why the time of ``new`` is above that of ``old``; None where it is not.
+
+    ``coalesced``: fields whose accesses are known to touch no sector too many now.
+    """
     before, after = float(old.get("time", 0.0)), float(new.get("time", 0.0))
     if not 0 < before < after or same(before, after):
         return None
     pair = _Pair(old, new, before, after)
-    causes = tuple(_causes(old, new, pair))
+    causes = tuple(_causes(old, new, pair, coalesced))
     chosen: tuple[Cause, ...] = ()
     share = _CAUSE
     for count in (1, 2):
@@ -99,6 +105,8 @@ def _rise(old: Entry, new: Entry) -> str:
     """``"time +12.3 %"``, and how sure it is that it is slower where that is not sure enough."""
     share = float(new["time"]) / float(old["time"]) - 1
     text = f"time {percent(share)}{' as long' if is_factor(share) else ''}"
+    if new.get("confidence") == _GUESSED != old.get("confidence", _GUESSED):
+        text += ", by a guess, which the baseline is not"
     likely = probability(_timed_launch(old), _timed_launch(new))
     if likely is None or likely >= CONFIDENCE:
         return text
@@ -147,14 +155,15 @@ class _Pair:
         return min(1.0, (self.after - reverted) / (self.after - self.before))
 
 
-def _causes(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
+def _causes(old: Entry, new: Entry, pair: _Pair, coalesced: Container[str]) -> Iterator[Cause]:
     """All that has grown, what others follow from first."""
     yield from _other_launch(old, new, pair)
     yield from _spills(old, new, pair)
     yield from _conflicts(old, new, pair)
     yield from _revert_bound(pair, "atomics", "atomic operations")
-    yield from _accesses(old, new, pair)
+    yield from _accesses(old, new, pair, coalesced)
     yield from _residency(old, new, pair)
+    yield from _doubles(old, new, pair)
     yield from _instructions(old, new, pair)
     yield from _waits(pair)
     if not _is_same_code(old, new):
@@ -246,10 +255,10 @@ def _conflicts(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
         yield Cause(f"shared memory is hardly used any more: {counts} wavefronts", pair.old)
 
 
-def _accesses(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
+def _accesses(old: Entry, new: Entry, pair: _Pair, coalesced: Container[str]) -> Iterator[Cause]:
     """More traffic of one field at any level, then of several, then more wavefronts of the L1."""
     changes = [c for c in components(old, new) if c.path[0] == "fields"]
-    traffic = _Traffic(old, new, pair, changes)
+    traffic = _Traffic(old, new, pair, changes, coalesced)
     names = dict.fromkeys(c.path[1] for c in changes if not _ASSUMED.search(c.path[1]))
     each = (traffic.cause([c for c in changes if c.path[1] == name]) for name in names)
     grown = [cause for cause in each if cause is not None]
@@ -272,8 +281,15 @@ class _Traffic:
     bring.
     """
 
-    def __init__(self, old: Entry, new: Entry, pair: _Pair, changes: list[Change]) -> None:
-        self.new, self.pair = new, pair
+    def __init__(
+        self,
+        old: Entry,
+        new: Entry,
+        pair: _Pair,
+        changes: list[Change],
+        coalesced: Container[str],
+    ) -> None:
+        self.new, self.pair, self._coalesced = new, pair, coalesced
         self.instructions = _ratio(old, new, "instructions")
         shares = [(_LEVEL_OF[c.path[2]], _share(c, new)) for c in changes if c.path[2] in _SERVED]
         self.net = {}
@@ -294,12 +310,19 @@ class _Traffic:
         largest = max(grown, key=self._weight)
         return Cause(self._describe(largest), self.without(changes), field=largest.path[1])
 
-    def _weight(self, change: Change) -> tuple[bool, float]:
-        """What has multiplied between threads and L2 tells more than what DRAM makes of it."""
+    def _weight(self, change: Change) -> tuple[bool, bool, float]:
+        """What has multiplied between threads and L2 tells more than what DRAM makes of it, and
+        scattered accesses more than what the L2 makes of those."""
         factor, share = _factor(change), _share(change, self.new)
         much = _UNLIKE <= factor < inf and share >= _MUCH  # what is new has no factor
         multiplied = much and _LEVEL_OF[change.path[2]] != "dram"
-        return multiplied, factor if multiplied else share
+        scattered = multiplied and change.path[2] == "l1_cycles" and self._is_scattered(change)
+        return multiplied, scattered, factor if multiplied else share
+
+    def _is_scattered(self, change: Change) -> bool:
+        factor, field = _factor(change), change.path[1]
+        much = factor >= _SCATTERED and factor > _UNLIKE * self.instructions
+        return much and field not in self._coalesced
 
     def _describe(self, change: Change) -> str:
         """``"stores of out take 32 times the cycles of the L1 (uncoalesced)"``, or the volume."""
@@ -307,8 +330,7 @@ class _Traffic:
         if metric != "l1_cycles" or not change.before:
             return str(change)
         factor = _factor(change)
-        scattered = factor >= _SCATTERED and factor > _UNLIKE * self.instructions
-        why = " (uncoalesced)" if scattered else ""
+        why = " (uncoalesced)" if self._is_scattered(change) else ""
         return f"{part} of {name} take {_times(factor)} the cycles of the L1{why}"
 
     def without(self, changes: list[Change]) -> Mapping[str, float]:
@@ -350,6 +372,16 @@ def _instructions(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
         alike = "; accesses grow alike" if accesses > 1 + 0.7 * (more - 1) else ""
         alike = " for the same accesses" if accesses < _MORE else alike
         yield Cause(f"{_times(more)} the instructions{alike}", bounds)
+
+
+def _doubles(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
+    """Arithmetic in double, whose few pipelines warps wait for, whatever resource is busiest."""
+    before, after = (int(e.get("double_instructions", 0)) for e in (old, new))
+    if after > _MORE * before and after > before + 1:
+        bounds, exposed = _everything(pair)
+        arithmetic = {name: bounds.get(name, 0.0) for name in ("compute", "issue")}
+        text = f"arithmetic in double: {before} → {after} instructions of the code"
+        yield Cause(text, arithmetic, exposed, doubles=True)
 
 
 def _residency(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from perfassert.baseline.identity import compilers, digest, source_launches
+from perfassert.baseline.identity import compilers, digest, double_lines, source_launches
 from perfassert.expect.metrics import METRICS, Kind, Metric
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.tensor_map import TensorMap
@@ -42,7 +42,7 @@ CHECKSUM = "checksum"
 TEXTS = (
     "kernel", "arguments", "occupancy_limited_by", "source_launches", "compilers", *PROVENANCE,
 )  # fmt: skip
-COUNTS = ("updates", "resident_blocks", "shared_bytes")
+COUNTS = ("updates", "resident_blocks", "shared_bytes", "double_instructions")
 EXTENTS = ("grid", "block")
 RANKING = "ranking"
 """The table that the baseline of a ranking has in place of metrics: :data:`RANKING_KEYS`."""
@@ -70,6 +70,8 @@ def entry_of(p: Prediction) -> dict[str, Any]:
     entry["resident_blocks"] = p.occupancy.resident_blocks
     entry["occupancy_limited_by"] = p.occupancy.limited_by
     entry["shared_bytes"] = p.resources.shared_bytes
+    if p.origin is not None and (doubles := double_lines(*p.origin)):
+        entry["double_instructions"] = sum(doubles.values())
     entry["bounds"] = {name: number(time) for name, time in p.bounds.items()}
     if fields := _fields(p):
         entry["fields"] = fields

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.written_launches import WrittenLaunch
 
 _DIGITS = 16
+DOUBLE = "fp64"
+"""The operation class of arithmetic in double."""
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*(.*?)\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
 _CONTINUED = re.compile(r"^\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
 _LABEL = re.compile(r"`\(([^)]*)\)")
@@ -61,6 +64,18 @@ def source_launches(kernel: Kernel, device: Device) -> str:
 def launch_places(kernel: Kernel, device: Device) -> str:
     """Return where the source launches a kernel, ``"host.cu:12, host.cu:40"``."""
     return ", ".join(dict.fromkeys(launch.place for launch in _own_launches(kernel, device)))
+
+
+def double_lines(kernel: Kernel, launch: Launch, device: Device) -> Mapping[str, int]:
+    """Count the instructions of compiled code that compute in double, by source line.
+
+    Those of slow paths, which no ordinary number takes, are left out.
+    """
+    if not isinstance(kernel, CompiledKernel):
+        return {}
+    graph = kernel.bind(launch, device.arch, device.warp_size)[0].graph
+    lines = (n.span.short if n.span else "" for n in graph.nodes if n.operation == DOUBLE)
+    return Counter(lines)
 
 
 def _own_launches(kernel: Kernel, device: Device) -> tuple[WrittenLaunch, ...]:

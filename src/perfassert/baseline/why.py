@@ -3,18 +3,24 @@ predictions know beyond it: source lines, stalls, advice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
+from pathlib import PurePath
 
 from perfassert.baseline.cause import Explanation, explain
 from perfassert.baseline.compare import other_compilers
 from perfassert.baseline.components import Change, components
 from perfassert.baseline.entry import Entry
+from perfassert.baseline.identity import double_lines
 from perfassert.baseline.lines import cause_beyond_components
 from perfassert.baseline.stalls import grown_stall
 from perfassert.facade.prediction import Prediction
 from perfassert.kernel.description import CompiledKernel
+from perfassert.predictor.diagnose.line_findings import UNCOALESCED, line_findings
 
 _NAMED = 2
+_OF_DOUBLES = "Strength Reduction"
+"""The optimizer that sees float and double mixed."""
 _ARITHMETIC = frozenset(("compute", "issue"))
 """Bounds of causes that only count instructions: what they are for, the advice says."""
 _BROUGHT_BACK = 0.7  # of what was lost: a suggestion that would bring back less is not the cause
@@ -28,7 +34,7 @@ def explain_rise(
     ``prediction``: what ``new`` is the entry of, if it still knows its kernel; ``base``: what
     ``old`` is the entry of, likewise.
     """
-    explanation = explain(old, new)
+    explanation = explain(old, new, _coalesced_fields(prediction))
     if explanation is None:
         return ""
     otherwise = other_compilers(old, new)
@@ -65,17 +71,42 @@ def _details_of_code(
     if not explanation.causes:
         yield cause_beyond_components(prediction, base, float(old["time"]), float(new["time"]))
         return
-    if all(_ARITHMETIC.issuperset(cause.bounds) for cause in explanation.causes):
-        yield from _advice_on(prediction, float(old["time"]), float(new["time"]))
     yield from dict.fromkeys(_places(explanation, prediction))
+    for cause in explanation.causes:
+        if cause.bounds and _ARITHMETIC.issuperset(cause.bounds):
+            about = (_OF_DOUBLES,) if cause.doubles else ()
+            yield from _advice_on(prediction, float(old["time"]), float(new["time"]), about)
+            break
     if base is not None and base.origin is not None:
         stall = grown_stall(base.stalls, prediction.stalls)
         yield from [stall] if stall else ()
 
 
-def _advice_on(prediction: Prediction, before: float, after: float) -> Iterator[str]:
-    """The suggestion that would bring back most of what has been lost, where one would."""
+def _coalesced_fields(prediction: Prediction | None) -> frozenset[str]:
+    """Fields of compiled code whose accesses touch no sector too many."""
+    if prediction is None or prediction.origin is None:
+        return frozenset()
+    kernel, launch, device = prediction.origin
+    if not isinstance(kernel, CompiledKernel):
+        return frozenset()
+    found = line_findings(prediction)
+    lines = {f"{PurePath(f.file).name}:{f.line}" for f in found if f.rule == UNCOALESCED}
+    bound, _ = kernel.bind(launch, device.arch, device.warp_size)
+    accesses = [(a.field, a.span.short if a.span else "") for a in bound.bound]
+    scattered = {field for field, line in accesses if not line or line in lines}
+    return frozenset(field for field, _ in accesses) - scattered
+
+
+def _advice_on(
+    prediction: Prediction, before: float, after: float, about: Container[str]
+) -> Iterator[str]:
+    """The suggestion that would bring back most of what has been lost, where one would.
+
+    ``about``: optimizers, if only some are about the cause.
+    """
     for advice in prediction.advice or ():
+        if about and advice.optimizer not in about:
+            continue
         if after - after / advice.speedup >= _BROUGHT_BACK * (after - before):
             place = f" at {advice.hotspots[0]['def']}" if advice.hotspots else ""
             yield f"advice: {advice.suggestion}{place} ({advice.speedup:.3g} times as fast)"
@@ -84,7 +115,11 @@ def _advice_on(prediction: Prediction, before: float, after: float) -> Iterator[
 
 def _largest_changes(old: Entry, new: Entry) -> list[Change]:
     """What differs most, where no resource is busier: what the launch takes, and how it runs."""
-    differing = [c for c in components(old, new) if c.path[0] not in ("bounds", "fields")]
+    differing = [
+        c
+        for c in components(old, new)
+        if c.path[0] not in ("bounds", "fields") or c.path[2:3] == ("l1_wavefronts",)
+    ]
     return sorted(differing, key=lambda c: -abs(c.share or 0.0))[:_NAMED]
 
 
@@ -92,6 +127,9 @@ def _places(explanation: Explanation, prediction: Prediction) -> Iterator[str]:
     """Lines that the causes are about."""
     for cause in explanation.causes:
         place = _lines(prediction, cause.field) if cause.field else ""
+        if cause.doubles and prediction.origin is not None:
+            most = Counter(double_lines(*prediction.origin)).most_common(_NAMED)
+            place = ", ".join(line for line, _ in most if line)
         if "shared" in cause.bounds and not cause.field:
             place = _hotspot(prediction, "Shared Bank Conflict Removal")
         if place:
