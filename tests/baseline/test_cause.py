@@ -142,10 +142,10 @@ def test_redundant_accesses_are_not_called_uncoalesced():
 
 
 def test_a_rise_by_a_guess_says_so_first():
-    new = after(time=50e-6, confidence="guessed")
-    assert ", by a guess, which the baseline is not" in str(explain(BEFORE, new))
+    new, known = after(time=50e-6, confidence="guessed"), {**BEFORE, "confidence": "measured"}
+    assert ", by a guess, which the baseline is not" in str(explain(known, new))
     assert "guess" not in str(explain({**BEFORE, "confidence": "guessed"}, new))
-    assert "guess" not in str(explain({**BEFORE, "confidence": "measured"}, after(time=50e-6)))
+    assert "guess" not in str(explain(known, after(time=50e-6, confidence="measured")))
 
 
 def test_other_blocks_are_the_cause_only_where_the_code_is_the_same():

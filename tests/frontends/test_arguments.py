@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.frontends.binding.encoding import Misfit, encode
+from perfassert.frontends.binding.encoding import Misfit, check_elements, encode
 from tests.frontends.described import KERNELS, missing
 
 needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
@@ -34,6 +34,44 @@ def loaded(prediction):
 
 def stored(prediction):
     return float(prediction.volumes.l2_store.total)
+
+
+@pytest.mark.parametrize(
+    ("written", "given", "fitting"),
+    [
+        ("const int", "float32", "int32"),
+        ("int", "int64", "int32"),
+        ("unsigned int", "float64", "int32"),
+        ("float", "float64", "float32"),
+        ("double", "int64", "float64"),
+        ("char", "int16", "int8"),
+    ],
+)
+def test_an_array_of_other_numbers_does_not_fit(written, given, fitting):
+    with pytest.raises(Misfit, match=f"an array of {given} does not have: give it as {fitting},"):
+        check_elements(written, given)
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        ("const int", "uint32"), ("float", "float32"), ("int", "uint8"), ("bool", "bool"),
+        ("void", "int64"), ("float4", "float32"), (None, "int32"), ("T", "float64"),
+        ("__half", "uint16"), ("float", "complex64"), ("unsigned char", "int8"),
+    ],
+)  # fmt: skip
+def test_bytes_and_what_has_no_number_fit(written, given):
+    check_elements(written, given)
+
+
+@needs_tools
+def test_contents_of_another_type_are_an_error(tmp_path):
+    """They were read as other indices: a gather took 7 times as long, and nothing was said."""
+    (tmp_path / "gather.cu").write_text(GATHER)
+    keys = pa.Buffer(N, "float32", fill="constant 1")
+    launch = pa.Launch(N // 256, 256, {"n": N, "p": keys})
+    with pytest.raises(pa.LaunchError, match="'p' of kernel 'gather': points to unsigned int, wh"):
+        pa.predict(pa.from_cuda(tmp_path / "gather.cu"), launch, "a100")
 
 
 # The bits that a parameter holds

@@ -89,8 +89,11 @@ def _coalesced_fields(prediction: Prediction | None) -> frozenset[str]:
     kernel, launch, device = prediction.origin
     if not isinstance(kernel, CompiledKernel):
         return frozenset()
-    found = line_findings(prediction)
-    lines = {f"{PurePath(f.file).name}:{f.line}" for f in found if f.rule == UNCOALESCED}
+    lines = {
+        f"{PurePath(f.file).name}:{f.line}"
+        for f in line_findings(prediction)
+        if f.rule == UNCOALESCED
+    }
     bound, _ = kernel.bind(launch, device.arch, device.warp_size)
     accesses = [(a.field, a.span.short if a.span else "") for a in bound.bound]
     scattered = {field for field, line in accesses if not line or line in lines}

@@ -66,7 +66,7 @@ def side(
     :class:`KernelSourceError` where there is nothing at all to read.
     """
     if not os.path.exists(path):
-        raise KernelSourceError(f"{path}: there is no such file or folder")
+        raise KernelSourceError(f"{path}: there is no such file or folder, and no revision of git")
     folder = path if path.is_dir() else path.parent
     kernels: list[Placed] = []
     broken: dict[str, str] = {}

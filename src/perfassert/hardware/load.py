@@ -60,6 +60,8 @@ def _find_file(text: str) -> Path:
     path = _shipped_files().get(_short_name(text)) or _plugin_files().get(text)
     if path is None:
         hint = _near(text) or f"; known: {', '.join(devices())}"
+        if "," in text:
+            hint = ": name each device by itself, in an ini file on a line of its own"
         raise UnknownDevice(f"unknown device {text!r}{hint}{_plugin_files().note()}")
     return path
 

@@ -76,7 +76,11 @@ class DescriptionReader(KernelTableReader):
         if isinstance(parsed, int):
             return parsed
         if names := integer_names(parsed, self.error):
-            self.fail(key, f"unknown name {min(names)!r}; parameters and constants go in braces")
+            self.fail(
+                key,
+                f"unknown name {min(names)!r}; parameters and constants go in braces, and an array "
+                'is a table: { shape = 1024, fill = "random(0, 1)" }',
+            )
         try:
             return evaluate_integer(parsed, {}, self.error)
         except self.error as error:

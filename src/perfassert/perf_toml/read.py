@@ -211,7 +211,9 @@ class _FileReader(DescriptionReader):
         if not isinstance(given, str):
             return key, self.section(key, given)
         if given not in self.kernels:
-            hint = close_matches(given, self.kernels) or "; describe it in [kernels.NAME]"
+            hint = close_matches(given, self.kernels) or (
+                '; describe it in [kernels.NAME], or give the file of its source: { cuda = "k.cu" }'
+            )
             self.fail(key, f"there is no kernel {given!r}{hint}")
         where = f"kernels.{given}"
         table = fill(self, where, self.kernels[given], {**self.constants, **row})

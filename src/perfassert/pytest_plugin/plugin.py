@@ -40,6 +40,7 @@ _AHEAD: pytest.StashKey[AheadOfTests] = pytest.StashKey()
 _LAYOUT = pytest.StashKey[layout.Layout]()
 _REWRITTEN = frozenset(("AssertionError", "@pytest_ar"))
 """Names in a function whose asserts pytest has rewritten."""
+_OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
 _OUTPUT_KEY = "perfassert_usage_errors"
 _BASELINES = "__perf__"  # the folder has files of the same names
 
@@ -289,7 +290,21 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     except Exception as error:
         if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
             pytest.skip(str(error))
+        if type(error).__module__ == "perfassert" and not item.config.getoption("fulltrace"):
+            _cut_own_frames(error)
         raise
+
+
+def _cut_own_frames(error: Exception) -> None:
+    """End the traceback of an error of ours where it leaves the test: the rest helps nobody."""
+    last, frame = None, error.__traceback__
+    while frame is not None:
+        if not frame.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
+            last = frame
+        frame = frame.tb_next
+    if last is not None:
+        last.tb_next = None
+    error.__cause__, error.__suppress_context__ = None, True
 
 
 def _warn_of_older_names(items: Iterable[pytest.Item], deselected: Sequence[str]) -> None:

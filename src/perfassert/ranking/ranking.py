@@ -14,6 +14,7 @@ from perfassert.errors import (
     ExpectationError,
     ExpectationFailed,
     LaunchError,
+    MissingArgument,
     RankingError,
     in_short,
 )
@@ -127,8 +128,19 @@ def _naming(key: Key) -> Iterator[None]:
     """Name the candidate in a :class:`LaunchError`."""
     try:
         yield
+    except MissingArgument as error:
+        place = f"candidate {format_key(key)}: "
+        error.args = (f"{place}{error}{_WITH_ARGUMENTS if isinstance(key, tuple) else ''}",)
+        error.command_line_text = f"{place}{error.command_line_text}"
+        raise
     except LaunchError as error:
         raise LaunchError(f"candidate {format_key(key)}: {error}") from None
+
+
+_WITH_ARGUMENTS = (
+    "; launches as candidates have arguments: pa.Launch.cover(domain, block, args={...}) for each "
+    "block"
+)
 
 
 def _is_hashable(candidate: Any) -> bool:

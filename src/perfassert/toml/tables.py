@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from perfassert.deprecation import rename_key
-from perfassert.errors import PerfAssertError, close_matches
+from perfassert.errors import PerfAssertError, close_matches, in_short
 from perfassert.system.confined import read_text
 
 if sys.version_info >= (3, 11):
@@ -91,10 +91,21 @@ def read_toml(
         return text, loads(text)
     except OSError as reason:
         raise error(f"{name}: cannot be read: {reason.strerror}") from None
-    except (TOMLDecodeError, UnicodeDecodeError) as reason:
+    except TOMLDecodeError as reason:
+        raise error(_not_toml(name, text, str(reason))) from None
+    except UnicodeDecodeError as reason:
         raise error(f"{name}: not valid TOML: {reason}") from None
     except ValueError as reason:  # a name with NUL
         raise error(f"{name}: cannot be read: {reason}") from None
+
+
+def _not_toml(name: str, text: str, reason: str) -> str:
+    """``"k.toml:7: not valid TOML: Invalid value"`` and the line."""
+    place = re.search(r" \(at line (\d+), column \d+\)$", reason)
+    if place is None:
+        return f"{name}: not valid TOML: {reason}"
+    line = text.splitlines()[int(place[1]) - 1].strip()
+    return f"{name}:{place[1]}: not valid TOML: {reason[: place.start()]}\n    {in_short(line)}"
 
 
 _MOST = 20_000  # combinations that the lists of one file may stand for

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from perfassert.errors import LaunchError, MissingArgument, UnreadOverride, close_matches
-from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
+from perfassert.frontends.binding.encoding import Misfit, check_elements, encode, flat, pack
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import CompiledKernel
@@ -20,6 +21,7 @@ from perfassert.kernel.program import (
 )
 from perfassert.kernel.tensor_map import MAP_BYTES, TensorMap
 
+T = TypeVar("T")
 _APART = 2**40
 """Bytes between the made-up addresses of two pointers: no array reaches into the next one."""
 _PLACES = 2**6  # pointers that one parameter has place for
@@ -86,10 +88,17 @@ class Arguments:
         if isinstance(value, Buffer):
             if kind.size != _POINTER or (kind.dtype and not kind.pointer):
                 raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
+            if value.source is not None or (value.fill is not None and value.stated[1]):
+                self._check(shown, partial(check_elements, kind.dtype, value.dtype))
             self.buffers[self.field(at)] = value
             return
+        encoding = partial(encode, value, kind.dtype, kind.size, kind.pointer)
+        self._set(at, kind.size, self._check(shown, encoding))
+
+    def _check(self, shown: str, fit: Callable[[], T]) -> T:
+        """What ``fit`` returns; a misfit names the argument."""
         try:
-            self._set(at, kind.size, encode(value, kind.dtype, kind.size, kind.pointer))
+            return fit()
         except Misfit as error:
             raise self._wrong(shown, str(error)) from None
 

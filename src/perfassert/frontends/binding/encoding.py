@@ -19,6 +19,17 @@ _INTEGER = re.compile(
 )
 
 
+_NUMPY = re.compile(r"(?P<name>u?int|float)(?P<bits>\d+)")
+_ELEMENTS = {
+    **dict.fromkeys(("char", "signed char", "unsigned char", "bool"), ("i", 1)),
+    **dict.fromkeys(("short", "unsigned short"), ("i", 2)),
+    **dict.fromkeys(("int", "unsigned int", "unsigned"), ("i", 4)),
+    **dict.fromkeys(("long long", "unsigned long long"), ("i", 8)),
+    "float": ("f", 4), "double": ("f", 8),
+}  # fmt: skip
+"""Types of C++ as numpy has them: integer or float, and bytes."""
+
+
 class Misfit(ValueError):
     """A value that a parameter cannot take; says why."""
 
@@ -36,6 +47,30 @@ def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> i
     if form is not None and isinstance(value, (int, float)):
         return _pattern(float(value), form)
     return _integer_value(value, dtype, size)
+
+
+def check_elements(written: str | None, given: str) -> None:
+    """Compare what a pointer points to with the elements of an array that is given for it.
+
+    Bytes fit anything, and so does what neither C++ nor numpy has a number for.
+
+    Args:
+        written: the type as the source has it, ``"const int"``.
+        given: the array's, as numpy has it: ``"float32"``.
+
+    Raises:
+        Misfit: the kernel would read other numbers than the array has.
+    """
+    wanted, kind = _ELEMENTS.get(_without_qualifiers(written)), _NUMPY.fullmatch(given)
+    if wanted is None or kind is None:
+        return
+    elements = ("f" if kind["name"] == "float" else "i", int(kind["bits"]) // 8)
+    if elements != wanted and elements[1] > 1:
+        fitting = f"{'float' if wanted[0] == 'f' else 'int'}{8 * wanted[1]}"
+        raise Misfit(
+            f"points to {_without_qualifiers(written)}, whose numbers an array of {given} does "
+            f"not have: give it as {fitting}, or its bytes as uint8"
+        )
 
 
 def pack(number: int, size: int) -> bytes:

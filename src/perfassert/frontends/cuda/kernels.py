@@ -294,13 +294,14 @@ def written_source(kernel: object) -> Source | None:
 
 def check_source_file(place: Path) -> None:
     """Raises :class:`KernelSourceError` where there is no such file."""
-    if "\n" in str(place):
+    if "\n" in str(place) or "{" in str(place):
         line = str(place).strip().splitlines()[0]
         raise KernelSourceError(f"{line!r} …: source text where the path of a file is wanted")
     if not os.path.isfile(place):
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
             os.path.isdir(place.parent)) else ""  # fmt: skip
-        raise KernelSourceError(f"{place}: no such file{near}")
+        beside = near or f" in {Path.cwd()}" * (not place.is_absolute())
+        raise KernelSourceError(f"{place}: no such file{beside}")
 
 
 def _kernel(

@@ -180,19 +180,19 @@ def find_launches(
         while definitions and definitions[0].start() < at:
             match = definitions.pop(0)
             known[_defined_name(match)] = _defined_value(match)
-        head, template = _template(_called(text, at))
+        head, template = _template(_kernel_at(text, at))
         called = _NAME.search(head)
         end = text.find(">>>", at, at + _NEAR)
         words = split_commas(_CAST.sub("", text[at + 3 : max(at + 3, end)]))
         if called is None or len(words) < 2:
             continue
         place = f"{name}:{text.count(chr(10), 0, at) + 1}"
-        grid, shape = (_expanded(" ".join(word.split()), known, _DEPTH) for word in words[:2])
+        grid, shape = (_expand(" ".join(word.split()), known, _DEPTH) for word in words[:2])
         block = _extents(words[1], known)
         yield WrittenLaunch(called[1], template, grid, block, place, shape)
 
 
-def _called(text: str, at: int) -> str:
+def _kernel_at(text: str, at: int) -> str:
     """What is launched at a position: as written, or what the variable is initialised with."""
     written = text[max(0, at - _NEAR) : at].rstrip()
     name = _NAME.search(written)
@@ -202,14 +202,14 @@ def _called(text: str, at: int) -> str:
     return written
 
 
-def _expanded(text: str, known: Mapping[str, str], depth: int) -> str:
+def _expand(text: str, known: Mapping[str, str], depth: int) -> str:
     """A size with the definitions of its names in place of them, brackets where they are needed."""
 
     def definition(match: re.Match[str]) -> str:
         value = " ".join(known.get(match[0], match[0]).split())
         if value == match[0] or re.search(rf"\b{match[0]}\b", value):
             return match[0]
-        inner = _expanded(value, known, depth - 1)
+        inner = _expand(value, known, depth - 1)
         return inner if re.fullmatch(r"[\w.]+", inner) or match[0] == text else f"({inner})"
 
     longer = _WORD.sub(definition, text) if depth else text

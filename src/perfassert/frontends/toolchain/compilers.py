@@ -201,8 +201,8 @@ def _as_nvcc_would(
         why = str(refused).splitlines()[0]
         try:
             made = _with_nvrtc(nvrtc, program, arch, True)
-        except KernelSourceError as error:
-            raise (refused if program.of_host else error) from None
+        except KernelSourceError:
+            raise refused from None
         assert made is not None
         return _add_note(made, program, _COMPILED_BY_NVRTC.format(f"nvcc does not take it: {why}"))
 

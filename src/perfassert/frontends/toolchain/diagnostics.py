@@ -214,7 +214,7 @@ def _remedy(message: str, file: str) -> str:
             "git submodule update --init, then -I (include_dirs=) for where the header lies"
         )
     return (
-        f"\nwhere {header!r} lies is said by include_dirs=, -I on the command line; "
+        f"\ngive the folder of {header!r} with include_dirs=, or -I on the command line; "
         f"`make -n` and compile_commands.json show how the project compiles it{_EMPTY_HEADER}"
     )
 
