@@ -183,3 +183,9 @@ def test_torch_s_headers_where_torch_is_installed(monkeypatch, tmp_path):
     said = str(failure("nvcc", log, "a.cu"))
     assert f"-I {tmp_path / 'include'}" in said
     assert "pip install" not in said
+
+
+def test_a_macro_of_the_build():
+    said = str(failure("nvrtc", 'k.cu(3): error: identifier "TILE_X2" is undefined', "k.cu"))
+    assert "-D TILE_X2=…, in tests defines={'TILE_X2': …}" in said
+    assert "-D" not in str(failure("nvrtc", 'k.cu(3): error: identifier "tile" is undefined', "k"))

@@ -23,6 +23,7 @@ _SAID_NOTHING = (
 _FEATURE = re.compile(
     r"cannot be compiled for architecture|not supported on \.target|requires \.target"
 )
+_MACRO = re.compile(r"\b(?:identifier )?[\"']([A-Z][A-Z\d]*(?:_[A-Z\d]+)*)[\"'] is undefined")
 _HOST_COMPILER = re.compile(
     r"Failed to preprocess host compiler properties|(?:g\+\+|gcc): not found"
 )
@@ -197,6 +198,8 @@ def _remedy(message: str, file: str) -> str:
             "that is installed: compile it by its own toolkit, with toolchain='12.4' or "
             "--toolchain 12.4; `perfassert doctor` lists those that are installed"
         )
+    if macro := _MACRO.search(message):
+        return f"\nif it is a macro of the build: -D {macro[1]}=…, in tests defines={{{macro[1]!r}: …}}"
     match = _HEADER.search(message)
     if match is None:
         return ""
