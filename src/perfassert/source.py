@@ -60,9 +60,11 @@ def file_name(text: str) -> str:
 
 
 DISAGREEMENT = "disagreement"
+"""Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
+INSTANCE = "instance"
+"""Of a template that its source does not have; the prediction of it is none the worse."""
 CORRECTED = "a closed form differs from executed blocks, which are used instead"
 """With what the text of an assumption begins that says so."""
-"""Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
 STAND_INS = (
     "address",
     "layout",
@@ -88,8 +90,8 @@ class Assumption:
             ``"layout"`` of a texture or tensor that is not described, of what is looked up in
             constant memory, or of what atomics change, ``"sample"`` of a block that was executed in
             part, or of blocks that are few and differ, ``"trip count"``, ``"branch"``,
-            ``"opcode"``, ``"call"`` of a function that is not followed, ``"rate"`` or
-            ``"disagreement"``; else empty.
+            ``"opcode"``, ``"call"`` of a function that is not followed, ``"instance"`` of a
+            template that its source does not have, ``"rate"`` or ``"disagreement"``; else empty.
         share: fraction of the predicted instructions or bytes, whichever is more, that rests on it;
             0 until a launch is predicted.
     """

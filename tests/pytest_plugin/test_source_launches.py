@@ -9,7 +9,7 @@ from perfassert.frontends.cuda.written_launches import (
     find_missing_instance,
     launches_of_kernel,
 )
-from perfassert.frontends.toolchain.tools import find
+from perfassert.frontends.toolchain.tools import find, host_compiler
 
 SOURCE = """
 #include "sizes.h"
@@ -51,6 +51,31 @@ def test_a_baseline_keeps_what_the_source_launches(kept):
     result = run(kept, "--perf-strict")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*launched otherwise*")
+
+
+HOST = """
+#include <cuda_runtime.h>
+template <class T> struct Traits { typedef T type; };
+template <class K> __global__ void k(typename K::type* a) { a[threadIdx.x] = 1; }
+void f(float* a) { auto kernel = &k<Traits<float>>; kernel<<<1, 32>>>(a); }
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(host_compiler() is None, reason="no C++ compiler is installed")
+@pytest.mark.skipif(find("nvcc") is None, reason="nvcc is not installed")
+def test_an_instance_that_the_file_does_not_make_warns(pytester, monkeypatch):
+    """The launch names it by a typedef, which only the compiler understands."""
+    monkeypatch.delenv("CI", raising=False)
+    (pytester.path / "k.cu").write_text(HOST)
+    toml = TOML.replace('"scale"', '"k"')
+    said = "*nothing in the source instantiates k<Traits<double>>; it has k<Traits<float>>*"
+    for kind in ("float", "double"):
+        (pytester.path / f"{kind}.perf.toml").write_text(
+            toml.replace("scale<4>", f"k<Traits<{kind}>>")
+        )
+    run(pytester, "--perf-update", "float.perf.toml").stdout.no_fnmatch_line(said)
+    run(pytester, "--perf-update", "double.perf.toml").stdout.fnmatch_lines([said])
 
 
 @needs_compiler

@@ -40,6 +40,7 @@ from perfassert.pytest_plugin.baselines import BASELINES
 from perfassert.pytest_plugin.regression import TestBaselines
 from perfassert.pytest_plugin.toolchain import toolchain_of
 from perfassert.ranking.ranking import Candidates, Ranking, rank
+from perfassert.source import INSTANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,8 @@ class Perf:
         prediction = predict(kernel, launch, device)
         if prediction.origin is not None and "<" in prediction.kernel:
             known, _, on = prediction.origin
-            if missing := missing_instance(known, on):
+            notes = (a.text for a in prediction.assumptions if a.stands_for == INSTANCE)
+            if missing := missing_instance(known, on) or next(notes, ""):
                 warnings.warn(missing, PerfAssertWarning, stacklevel=2)
         return prediction
 

@@ -29,7 +29,7 @@ from perfassert.version import VERSION
 
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 17
+_FORMAT = 18
 _LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
 _SUFFIX = ".kernel"

@@ -199,7 +199,8 @@ def _remedy(message: str, file: str) -> str:
             "--toolchain 12.4; `perfassert doctor` lists those that are installed"
         )
     if macro := _MACRO.search(message):
-        return f"\nif it is a macro of the build: -D {macro[1]}=…, in tests defines={{{macro[1]!r}: …}}"
+        given = f"-D {macro[1]}=…, in tests defines={{{macro[1]!r}: …}}"
+        return f"\nif it is a macro of the build: {given}"
     match = _HEADER.search(message)
     if match is None:
         return ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError
-from perfassert.source import Assumption, SourceSpan
+from perfassert.source import INSTANCE, Assumption, SourceSpan
 from perfassert.system.temporary import temporary_folder
 
 from . import cache, compilers, containers, options, tools
@@ -21,7 +21,7 @@ from .compilers import CompiledModule, expression
 from .elf import Cubin
 from .includes import Closure, check_confined, closure
 from .inputs import FileStates, Inputs, digest, remember
-from .names import fits
+from .names import base_name, demangle, fits, short_name, without_parameters
 
 _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
@@ -110,10 +110,30 @@ def module(job: CompileJob, inputs: Inputs | None = None) -> CompiledModule:
         return _module(job.of_file(), inputs)
     if wanted and any(map(_INSTANCES.search, texts)):
         whole = _module(job.of_file(), inputs)
-        kernels = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
+        names = Cubin(whole.cubin, str(job.source.path)).kernels()
+        kernels = fits(wanted, names)
         if len(kernels) == 1:
             return replace(whole, kernel=kernels[0])
+        if not kernels and (note := _missing_instance(job.source, wanted, whole, names)):
+            made = _module(job, inputs)
+            return replace(made, assumptions=(*made.assumptions, note))
     return _module(job, inputs)
+
+
+def _missing_instance(
+    source: Source, wanted: str, whole: CompiledModule, names: Sequence[str]
+) -> Assumption | None:
+    """Tell that a file, host code included, has other instances of a template than the one wanted.
+
+    Only nvcc compiles the launches of a file, which instantiate what they launch.
+    """
+    others = [name for name in map(demangle, names) if base_name(name) == base_name(wanted)]
+    if not others or not whole.tools or not whole.tools[0].startswith("nvcc"):
+        return None
+    known = short_name(without_parameters(others[0]))
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    text = f"nothing in the source instantiates {short_name(wanted)}; it has {known}{more}"
+    return Assumption(text, SourceSpan(str(source.path)), INSTANCE)
 
 
 def _container_module(job: CompileJob) -> CompiledModule:
