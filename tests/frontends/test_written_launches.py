@@ -85,6 +85,7 @@ def test_instances_have_the_block_of_their_launch(kernel, block):
         ("k<<<g, static_cast<unsigned int>(t)>>>();", "k<<<g, (t)>>>"),
         ("int t = 32; k<<<g, static_cast<unsigned>(t)>>>();", "k<<<g, 32>>>"),
         ("int t = (int)64; k<<<(unsigned int)n, (size_t) t>>>();", "k<<<n, 64>>>"),
+        ("  ns::index_t t = 32;\n k<<<g, t>>>();", "k<<<g, 32>>>"),
         ("int i = i + 1; k<<<i, 2 * i>>>();", "k<<<i, 2 * i>>>"),
         ("int n = m, m = n; k<<<n, b.x>>>();", "k<<<n, b.x>>>"),
         ("if (t == 3) k<<<t, 32>>>();", "k<<<t, 32>>>"),
@@ -106,6 +107,15 @@ def test_sources_of_the_folder_are_read(tmp_path):
     (tmp_path / "folder.cu").mkdir()
     (launch,) = written_launches(tmp_path / "kernel.cu")
     assert str(launch) == "host.cpp:3: k<<<2, block of 96>>>"
+
+
+def test_branches_of_a_definition_show_that_one_changes(tmp_path):
+    (tmp_path / "kernel.cu").write_text("void f() { k<<<n / SIZE, SIZE>>>(); }")
+    header = tmp_path / "size.h"
+    header.write_text("#if OLD\n#define SIZE 128\n#else\n#define SIZE 1024\n#endif\n")
+    (launch,) = written_launches(tmp_path / "kernel.cu")
+    assert launch.expression == "k<<<n / (1024 | 128), 1024 | 128>>>"
+    assert launch.block == ()
 
 
 def test_a_link_out_of_the_confined_folder_is_not_read(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -18,6 +18,7 @@ from perfassert.report.tables import is_factor, percent, table
 _LARGER_IS_BETTER = frozenset({"occupancy"})
 _DIGITS = 8  # of a share in percent, behind the point
 _NAMED = 3  # metrics in the headline; the table has all of them
+_LAUNCHES = 3  # of a kernel that are shown
 _LISTED = 8  # components in a failure; all of them would bury the table
 SLIGHT = 5e-4
 """A change that would be shown as 0.0 %."""
@@ -128,7 +129,17 @@ def other_launches(old: Entry, new: Entry) -> str:
     before, after = old.get("source_launches"), new.get("source_launches")
     if before is None or before == after:
         return ""
-    return f"the source now has {after or 'no launch of it'}, was {before}"
+    now, then = (text.split("; ") if text else [] for text in (after or "", before))
+    added = _list_launches([launch for launch in now if launch not in then])
+    gone = _list_launches([launch for launch in then if launch not in now])
+    if added:
+        return f"the source now has {added}" + (f", was {gone}" if gone else "")
+    return f"the source no longer has {gone}" if gone else ""
+
+
+def _list_launches(launches: Sequence[str]) -> str:
+    more = len(launches) - _LAUNCHES
+    return "; ".join(launches[:_LAUNCHES]) + (f" and {more} more" if more > 0 else "")
 
 
 def fewer_threads(old: Entry, new: Entry) -> str:

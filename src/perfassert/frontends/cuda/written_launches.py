@@ -30,7 +30,8 @@ _DEFINITION = re.compile(
     r"^[ \t]*\#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)"
     r"|(?:\bdim3\s+(?P<dim3>\w+)\s*(?:=\s*dim3\s*)?|\b(?P<set>\w+)\s*=\s*dim3\s*)"
     r"[({](?P<extents>[^;{}]{1,200})[)}]\s*;"
-    r"|(?:\b(?:int|unsigned|size_t|u?int\d+_t|long|auto|constexpr|const)\s+|^[ \t]*)(?P<name>\w+)"
+    r"|(?:\b(?:int|unsigned|size_t|u?int\d+_t|long|auto|constexpr|const)\s+"
+    r"|^[ \t]*(?:[\w:]+[ \t]+){0,3})(?P<name>\w+)"
     r"\s*=(?!=)\s*(?P<value>[^;,{}]{1,200});",
     re.MULTILINE,
 )
@@ -43,6 +44,7 @@ _POINTER = re.compile(
 )
 """A variable that is initialised with the address of a kernel."""
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w(:])")
+_MOST_DEFINITIONS = 4  # of one name, as the branches of an #if have them
 _LONGEST = 200  # characters of a size whose names are replaced
 _NAME = re.compile(r"(?:\w+::)*(\w+)\s*$")
 _NUMBER = re.compile(r"\d+")
@@ -114,8 +116,12 @@ def _launches_in(files: tuple[tuple[str, str], ...]) -> tuple[WrittenLaunch, ...
     for _, text in files:
         for match in _DEFINITION.finditer(_without_comments(text)):
             values.setdefault(_defined_name(match), set()).add(_defined_value(match))
-    only = {name: value for name, (value, *others) in values.items() if not others}
-    return tuple(launch for name, text in files for launch in find_launches(text, name, only))
+    known = {
+        name: " | ".join(sorted(texts))  # one of several is no number, but their change shows
+        for name, texts in values.items()
+        if len(texts) <= _MOST_DEFINITIONS
+    }
+    return tuple(launch for name, text in files for launch in find_launches(text, name, known))
 
 
 def launches_of_kernel(name: str, launches: Iterable[WrittenLaunch]) -> tuple[WrittenLaunch, ...]:
