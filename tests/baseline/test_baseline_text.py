@@ -155,12 +155,3 @@ def test_no_text_at_all(content):
 def test_entries_of_another_model_are_not_looked_into():
     other = TEXT.replace('model_version = "', 'model_version = "0.').replace("cycles", "ticks")
     assert parse_file(other.encode(), "f.toml")[KEY]["ticks"] == ENTRY["cycles"]
-
-
-def test_the_confidence_of_version_0_2_is_the_one_of_now():
-    """Its checksum is that of the text that was written."""
-    text = format_file({KEY: {**ENTRY, "confidence": "transferred"}})
-    assert "transferred" in text
-    (read,) = parse_file(text.encode(), "b.toml").values()
-    assert read["confidence"] == "extrapolated"
-    assert CHECKSUM not in read

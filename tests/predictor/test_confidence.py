@@ -185,14 +185,3 @@ def test_atomics_that_decide_are_a_guess_unless_their_rate_was_measured(kernel, 
     found = [a for a in p.confidence_reasons if a.stands_for == "rate"]
     assert bool(found) is not known
     assert all(a.share == 1 and a.span.file.endswith("atomics.cu") for a in found)
-
-
-def test_the_word_of_version_0_2_is_understood():
-    """``transferred`` in conditions, with a warning, and in data that was written."""
-    fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=1 << 20)], stores=["a[x]"])
-    data = pa.predict(fill, pa.Launch.cover(1 << 20, 256), "a100").to_dict(diagnosis=False)
-    read = pa.Prediction.from_dict({**data, "confidence": "transferred"})
-    assert read.confidence == "extrapolated"
-    read.expect(confidence="extrapolated")
-    with pytest.warns(DeprecationWarning, match="'transferred' is called 'extrapolated' now"):
-        read.expect(confidence="measured | transferred")

@@ -30,8 +30,8 @@ from perfassert.baseline.entry import (
     unit_of,
 )
 from perfassert.errors import BaselineError, close_matches
-from perfassert.expect.metrics import METRICS, Kind
-from perfassert.prediction.prediction import FORMER_CONFIDENCES, LIMITERS
+from perfassert.expect.metrics import Kind
+from perfassert.prediction.prediction import LIMITERS
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
 from perfassert.toml.tables import TOMLDecodeError, loads
@@ -215,8 +215,6 @@ class _File:
             raise self.error((*key, CHECKSUM), "must be a string")
         self.check_all(key, entry)
         damaged = {} if stored in (None, _checksum(entry)) else {CHECKSUM: stored}
-        if entry.get("confidence") in FORMER_CONFIDENCES:
-            entry = {**entry, "confidence": FORMER_CONFIDENCES[entry["confidence"]]}
         return entry | damaged
 
     def check_all(self, key: BaselineKey, entry: dict[str, Any]) -> None:
@@ -254,7 +252,7 @@ class _File:
         """Check a value; ``current``: its name is one that this version of the model gives."""
         name, wanted = path[0], ""
         if name in self.names and (current or not isinstance(value, str)):
-            if value not in (*self.names[name], *METRICS[name].former):
+            if value not in self.names[name]:
                 wanted = f"must be one of {', '.join(self.names[name])}"
         elif name in TEXTS or name in self.names:
             wanted = "" if isinstance(value, str) else "must be a string"

@@ -9,7 +9,6 @@ from typing import Any
 
 from perfassert.cli.command import COMMANDS, command_parser
 from perfassert.cli.terminal import printable_output
-from perfassert.deprecation import FORMER_NAME
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
 from perfassert.system.confined import confining
 from perfassert.system.python_children import isolate_imports
@@ -43,7 +42,6 @@ def _main(arguments: Sequence[str]) -> int:
             isolate_imports()
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            warnings.filterwarnings("default", FORMER_NAME, DeprecationWarning)
             return int(options.command(options))
     except ExpectationFailed as failure:
         print(failure, file=sys.stderr)

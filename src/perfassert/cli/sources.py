@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.values import pair, value, values
-from perfassert.deprecation import warn_of_former_name
 from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -37,7 +36,6 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         "--assume", action="append", default=[], metavar="NAME=EXPRESSION",
         help="what values loaded from a parameter are taken to be (repeatable)",
     )  # fmt: skip
-    parser.add_argument("--proxy", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument(
         "--constant", action="append", default=[], metavar="SYMBOL=VALUE",
         help="what the program writes into __constant__ memory",
@@ -129,17 +127,10 @@ def _kernel_settings(options: argparse.Namespace) -> dict[str, object]:
         **compilation_of(options),
         "arch": options.arch,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
-        "assume": dict(pair(text, "--assume") for text in _assumed_values(options)),
+        "assume": dict(pair(text, "--assume") for text in options.assume),
         "constants": values(options.constant, "--constant"),
     }
     return {key: value for key, value in settings.items() if value}
-
-
-def _assumed_values(options: argparse.Namespace) -> list[str]:
-    """Those of ``--proxy``, too, as the option was called in version 0.2."""
-    if options.proxy:
-        warn_of_former_name("--proxy", "--assume")
-    return [*options.proxy, *options.assume]
 
 
 def launch_of(options: argparse.Namespace) -> Launch | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import inf, isclose
 from typing import Union
 
-from perfassert.deprecation import warn_of_former_name
 from perfassert.errors import ExpectationError, UnitError, close_matches, in_short
 from perfassert.expect.metrics import Kind, Metric
 from perfassert.quantity import (
@@ -217,20 +216,8 @@ def _names(metric: Metric, condition: object) -> Names:
     negated = text.startswith("!")
     names = tuple(part.strip() for part in text.removeprefix("!").split("|"))
     folded = {name.lower(): name for name in metric.names or OPTIMIZERS}
-    resolved = tuple(
-        folded.get(n.lower()) or _former_name(metric, n) or _plugged_name(metric, condition, n)
-        for n in names
-    )
+    resolved = tuple(folded.get(n.lower()) or _plugged_name(metric, condition, n) for n in names)
     return Names(" ".join(condition.split()), resolved, negated, top)
-
-
-def _former_name(metric: Metric, name: str) -> str | None:
-    """What a name of the last release is called now; a condition that has it is warned of."""
-    if name.lower() not in metric.former:
-        return None
-    current = metric.former[name.lower()]
-    warn_of_former_name(f"{metric.name} {name.lower()!r}", repr(current))
-    return current
 
 
 def _plugged_name(metric: Metric, condition: str, name: str) -> str:

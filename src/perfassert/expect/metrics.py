@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import ExpectationError, close_matches
-from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LIMITERS
+from perfassert.prediction.prediction import CONFIDENCES, LIMITERS
 from perfassert.quantity import GRANULARITIES, Quantity, round_significant
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class Kind(str, Enum):
 class Metric:
     """One metric. ``read`` gives ``None`` where this prediction cannot have it.
 
-    ``former``: what names were called in the last release → what they are called now;
     ``extensive``: grows with the launch, so it may be asked for per thread, update, warp, block.
     """
 
@@ -40,7 +39,6 @@ class Metric:
     extensive: bool = False
     names: tuple[str, ...] = ()
     needs: str = ""
-    former: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def says_trust(self) -> bool:
@@ -141,7 +139,6 @@ _ALL = (
         lambda p: p.confidence,
         kind=Kind.NAME,
         names=CONFIDENCES,
-        former=FORMER_CONFIDENCES,
     ),
     Metric("advice", lambda p: p.advice, kind=Kind.ADVICE, needs=_NO_ADVICE),
     Metric("advice_speedup", _first_speedup, needs=_NO_ADVICE),

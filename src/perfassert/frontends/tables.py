@@ -56,7 +56,7 @@ class KernelTableReader(TableReader):
 
     def accesses(self, key: str, value: Any) -> dict[str, Any]:
         """The arguments of :meth:`Kernel.from_accesses`; fields as those of :class:`Field`."""
-        table = self.rename_former_key(key, self.section(key, value), "proxies", "assume")
+        table = self.section(key, value)
         self.check_keys(key, table, ACCESSES)
         fields = table.get("fields", [])
         if not isinstance(fields, list):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
@@ -87,7 +86,6 @@ class Kernel(ABC):
         """
 
     @staticmethod
-    @former_parameter("proxies", "assume")
     def from_accesses(
         name: str,
         fields: Sequence[Field],
@@ -166,7 +164,6 @@ class Kernel(ABC):
         )
 
     @staticmethod
-    @former_parameter("proxies", "assume")
     def from_graph(
         name: str,
         graph: InstructionGraph,

@@ -88,7 +88,7 @@ class DescriptionReader(KernelTableReader):
 
     def kernel(self, key: str, value: Any, name: str) -> Kernel:
         """``name``: of a kernel from accesses that has none."""
-        table = self.rename_former_key(key, self.section(key, value), "proxies", "assume")
+        table = self.section(key, value)
         for made in _MADE_IN_PYTHON.intersection(table):
             self.fail(
                 f"{key}.{made}",

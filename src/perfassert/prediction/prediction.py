@@ -18,7 +18,6 @@ from perfassert.source import Assumption, SourceSpan
 CONFIDENCES = ("measured", "extrapolated", "guessed")
 """Measured: its kind of kernel on its architecture; extrapolated: another; guessed: too much of it
 rests on assumed values."""
-FORMER_CONFIDENCES = {"transferred": "extrapolated"}
 """What files of version 0.2 say, and what it is called now."""
 LIMITERS = (
     "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
@@ -340,8 +339,6 @@ def read_values(kind: type[V], data: Mapping[str, Any]) -> V:
     root = DataNode(data, "prediction")
     threads, updates = root["threads"].integer(1), root["updates"].integer(1)
     texts: dict[str, Any] = {key: root[key].text() for key in _TEXTS}
-    confidence = texts["confidence"]
-    texts["confidence"] = FORMER_CONFIDENCES.get(confidence, confidence)
     return kind(
         **texts,
         kernel_kind=_read_kernel_kind(root),

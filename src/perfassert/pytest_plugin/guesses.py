@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,8 +32,8 @@ def mode_of(config: pytest.Config) -> str:
     return str(chosen)
 
 
-def judge(prediction: Prediction, mode: str) -> None:
-    """Fail or warn, where the prediction is a guess."""
+def judge(prediction: Prediction, mode: str, test: pytest.Item) -> None:
+    """Fail a test or warn of it, where the prediction is a guess."""
     __tracebackhide__ = True
     if prediction.confidence != GUESSED or mode == "allow":
         return
@@ -47,7 +46,7 @@ def judge(prediction: Prediction, mode: str) -> None:
     )
     if mode == "error":
         raise ExpectationFailed(text)
-    warnings.warn(text, PerfAssertWarning, stacklevel=3)
+    test.warn(PerfAssertWarning(text))
 
 
 def worst(prediction: Prediction) -> str:

@@ -187,13 +187,14 @@ class Perf:
             known, _, on = prediction.origin
             notes = (a.text for a in prediction.assumptions if a.stands_for == INSTANCE)
             if missing := missing_instance(known, on) or next(notes, ""):
-                warnings.warn(missing, PerfAssertWarning, stacklevel=2)
+                self._node.warn(PerfAssertWarning(missing))
         return prediction
 
     def _judge_guesses(self, prediction: Prediction, allow_guesses: bool) -> None:
         __tracebackhide__ = True
         try:
-            guesses.judge(prediction, "allow" if allow_guesses else self._assumptions)
+            mode = "allow" if allow_guesses else self._assumptions
+            guesses.judge(prediction, mode, self._node)
         except ExpectationFailed as failure:
             self.failures.append(str(failure).partition("\n")[0])
             raise

@@ -9,7 +9,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, PerfAssertError, RankingError, in_short
 from perfassert.frontends.generators.triton import from_triton
 from perfassert.hardware.load import device as load_device
@@ -26,7 +25,6 @@ _OF_TRITON = (*_OPTIONS, "num_ctas", "ir_override", "pre_hook")
 _SHOWN = {"num_warps": "warps", "num_stages": "stages"}
 
 
-@former_parameter("proxies", "assume")
 def rank_autotune(
     fn: Any,
     signature: Mapping[str, str],

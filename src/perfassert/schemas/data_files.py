@@ -93,7 +93,7 @@ def suite() -> Schema:
         "improves": TEXT,
         "defines": table_of(EXPRESSION), "include_dirs": STRINGS, "options": STRINGS,
         "updates_per_thread": EXPRESSION, "trip_counts": table_of(EXPRESSION),
-        "assume": table_of(TEXT), "proxies": table_of(TEXT), "constants": table_of(EXPRESSION),
+        "assume": table_of(TEXT), "constants": table_of(EXPRESSION),
         "launch": at("launch"),
         "rows": list_of(table_of(either(CELL, list_of(CELL)))),
     }  # fmt: skip

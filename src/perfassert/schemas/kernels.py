@@ -35,7 +35,7 @@ ACCESS_KEYS = {
     "name": TEXT, "fields": list_of(FIELD_TABLE), "loads": STRINGS, "stores": STRINGS,
     "flops": either(NUMBER, EXPRESSION), "dtype": TEXT, "registers": EXPRESSION,
     "shared_bytes": EXPRESSION, "updates_per_thread": EXPRESSION, "ilp": EXPRESSION,
-    "assume": table_of(TEXT), "proxies": table_of(TEXT),
+    "assume": table_of(TEXT),
 }  # fmt: skip
 _KEYS = {
     "accesses": annotate(
@@ -49,7 +49,6 @@ _KEYS = {
     "updates_per_thread": EXPRESSION,
     "trip_counts": annotate(table_of(EXPRESSION), "file:line → iterations of a loop"),
     "assume": annotate(table_of(TEXT), "what values that depend on data are taken to be"),
-    "proxies": annotate(table_of(TEXT), "the name of assume in version 0.2"),
     "constants": annotate(table_of(at("constant")), "__constant__ memory by name"),
     "toolchain": annotate(TEXT, "the compiler's release, as in 12.4"),
     "defines": annotate(table_of(CELL), "macros"),

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from perfassert.expect.metrics import METRICS
 from perfassert.kernel_kind import KernelKind
-from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LIMITERS, Advice
+from perfassert.prediction.prediction import CONFIDENCES, LIMITERS, Advice
 from perfassert.prediction.volumes import UNITS
 from perfassert.report.document import FORMAT, SCHEMA
 from perfassert.schemas.parts import (
@@ -128,7 +128,7 @@ def _prediction() -> Schema:
         "resources": _whole(resources), "stalls": table_of(NUMBER),
         "advice": either(list_of(_advice()), _NULL), "assumptions": list_of(at("assumption")),
         "exact": list_of(TEXT), "error_bands": table_of(_whole(band, newer)),
-        "confidence": one_of((*CONFIDENCES, *FORMER_CONFIDENCES)),
+        "confidence": one_of(CONFIDENCES),
         "confidence_reasons": list_of(at("assumption")),
         "diagnostics": {"type": "object"}, "speed_of_light": NUMBER, "headroom": count,
         "question": {"type": "string"},

@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfassert.deprecation import rename_key
 from perfassert.errors import PerfAssertError, close_matches, in_short
 from perfassert.system.confined import read_text
 
@@ -135,15 +134,6 @@ class TableReader:
             if key not in allowed:
                 hint = close_matches(key, allowed) or f"; known: {', '.join(allowed)}"
                 self.fail(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
-
-    def rename_former_key(
-        self, key: str, table: dict[str, Any], former: str, current: str
-    ) -> dict[str, Any]:
-        """The table with ``current`` in the place of its former name, which is warned of."""
-        try:
-            return rename_key(table, former, current)
-        except TypeError as reason:
-            self.fail(key, str(reason))
 
     def section(self, key: str, value: Any) -> dict[str, Any]:
         if value is None:

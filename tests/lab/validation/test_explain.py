@@ -82,7 +82,7 @@ def test_rows_of_other_code_have_a_line_of_their_own():
     shown = text(rows)
     assert cells(shown, "registers differ: another kernel")[0::5] == ["1", "900.0"]
     assert cells(shown, "registers as measured")[0:2] == ["6", "+10.0"]
-    assert cells(shown, "with measured volumes")[0:2] == ["6", "+0.0"]
+    assert cells(shown, "with measured volumes")[0:2] == ["6", "0.0"]
 
 
 def test_a_suite_without_times_is_refused(tmp_path):

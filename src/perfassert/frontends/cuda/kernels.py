@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import (
     KernelError,
     KernelSourceError,
@@ -82,7 +81,6 @@ _DTYPES = {"D": "float64", "F": "float32", "H": "float16"}
 _MATRIX_DTYPES = {"f64": "float64", "tf32": "float32", "s8": "int32", "s4": "int32", "b1": "int32"}
 
 
-@former_parameter("proxies", "assume")
 def from_cuda(
     path: AnyPath,
     kernel: str | None = None,
@@ -143,7 +141,6 @@ def from_cuda(
     )  # fmt: skip
 
 
-@former_parameter("proxies", "assume")
 def from_ptx(
     path: AnyPath,
     kernel: str | None = None,
@@ -193,7 +190,6 @@ def from_ptx(
     return _kernel(path, "ptx", kernel, hints, options=tuple(options), toolchain=toolchain)
 
 
-@former_parameter("proxies", "assume")
 def from_cubin(
     path: AnyPath,
     kernel: str | None = None,

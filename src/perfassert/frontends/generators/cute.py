@@ -8,7 +8,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import warn_if_untested
@@ -24,7 +23,6 @@ _HOW = (
 )
 
 
-@former_parameter("proxies", "assume")
 def from_cute(
     function: Any,
     kernel: Any = None,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.frontends.generators.triton import WARP, from_triton
 from perfassert.frontends.generators.triton_text import PutIn, TritonText
@@ -21,7 +20,6 @@ from perfassert.kernel.launch import Launch
 _LAUNCHER = "_launcher"
 
 
-@former_parameter("proxies", "assume")
 def from_helion(
     path: str | Path,
     signature: Mapping[str, str],

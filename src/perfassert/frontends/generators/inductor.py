@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, ToolchainMissing
 from perfassert.frontends.generators.inductor_configs import (
     Config,
@@ -99,7 +98,6 @@ class InductorKernel:
         return self.candidates[self.chosen or next(iter(self.candidates))]
 
 
-@former_parameter("proxies", "assume")
 def from_inductor(
     path: str | Path,
     *,

@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
@@ -30,7 +29,6 @@ _KEPT = ("fastmath", "opt", "launch_bounds")  # options of @cuda.jit that shape 
 _DATA = "data"
 
 
-@former_parameter("proxies", "assume")
 def from_numba(
     dispatcher: Any,
     signature: Any,

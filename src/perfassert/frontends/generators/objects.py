@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import (
     AnyPath,
@@ -26,7 +25,6 @@ _ELF = b"\x7fELF"
 _SUFFIXES = {"cuda": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
 
 
-@former_parameter("proxies", "assume")
 def from_source_object(
     held: Any,
     kernel: str | None = None,
@@ -121,7 +119,6 @@ def _file_stem(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in name)[:80]
 
 
-@former_parameter("proxies", "assume")
 def from_cupy(
     held: Any,
     kernel: str | None = None,

@@ -10,7 +10,6 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import C_TYPES, by_name, package, with_args
@@ -31,7 +30,6 @@ _COORDINATES = "xyz"
 _ALIGNMENT = 256  # bytes, what an allocation starts at a multiple of
 
 
-@former_parameter("proxies", "assume")
 def from_pystencils(
     kernel: Any,
     *,

@@ -17,7 +17,6 @@ from operator import index
 from types import ModuleType
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, close_matches, in_short
 from perfassert.frontends.cuda.kernels import BuiltCode, Hints, PerLaunch
 from perfassert.frontends.generators.generated import by_name, package, with_args
@@ -44,7 +43,6 @@ _DTYPES = {
 }  # fmt: skip
 
 
-@former_parameter("proxies", "assume")
 def from_triton(
     jit_function: Any,
     signature: Mapping[str, str],

@@ -9,7 +9,6 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
@@ -37,7 +36,6 @@ _SIZES = {name: int("".join(filter(str.isdigit, name)) or 8) // 8 for name in C_
 _ADJOINT = "adj_"
 
 
-@former_parameter("proxies", "assume")
 def from_warp(
     kernel: Any,
     *,

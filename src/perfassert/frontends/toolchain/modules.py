@@ -23,6 +23,7 @@ from .includes import Closure, check_confined, closure
 from .inputs import FileStates, Inputs, digest, remember
 from .names import base_name, demangle, fits, short_name, without_parameters
 
+_NAME = 160  # characters of an instance, which its arguments tell from others
 _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
 
@@ -130,9 +131,9 @@ def _missing_instance(
     others = [name for name in map(demangle, names) if base_name(name) == base_name(wanted)]
     if not others or not whole.tools or not whole.tools[0].startswith("nvcc"):
         return None
-    known = short_name(without_parameters(others[0]))
+    known = short_name(without_parameters(others[0]), _NAME)
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    text = f"nothing in the source instantiates {short_name(wanted)}; it has {known}{more}"
+    text = f"nothing in the source instantiates {short_name(wanted, _NAME)}; it has {known}{more}"
     return Assumption(text, SourceSpan(str(source.path)), INSTANCE)
 
 

@@ -185,7 +185,7 @@ class _SuiteReader(SuiteTableReader):
         return {name: self.kernel(f"kernels.{name}", table) for name, table in tables.items()}
 
     def kernel(self, key: str, value: Any) -> KernelSpec:
-        table = self.rename_former_key(key, self.section(key, value), "proxies", "assume")
+        table = self.section(key, value)
         self.check_keys(key, table, KERNEL)
         if len({"accesses", "cuda", "recorded"} & set(table)) != 1:
             ways = "accesses (address expressions), cuda (a source file) or recorded (launches)"
