@@ -538,7 +538,7 @@ def test_many_rows_of_usual_tables_are_read(read):
 def test_not_toml(tmp_path):
     path = tmp_path / "x.perf.toml"
     path.write_text("a = \n")
-    with pytest.raises(pa.PerfFileError, match="not valid TOML.*line 1"):
+    with pytest.raises(pa.PerfFileError, match=r"x\.perf\.toml:1: not valid TOML: .*\n    'a ='"):
         read_perf_file(path)
     with pytest.raises(pa.PerfFileError, match="cannot be read"):
         read_perf_file(tmp_path / "y.perf.toml")
