@@ -218,11 +218,14 @@ class MissingArgument(LaunchError):
 
     ``problem`` says which and for what; ``hint`` what to do in Python, ``option`` what to give on
     the command line, where :attr:`command_line_text` is shown; ``note``: what else is missing.
+    :attr:`table_text` is shown in a ``*.perf.toml`` file.
     """
 
     def __init__(self, problem: str, hint: str, option: str, note: str = "") -> None:
         super().__init__(f"{problem}; {hint}{note}")
         self.command_line_text = f"{problem}; give {option}{note}"
+        path = option.removeprefix("--arg ").removesuffix("=…")
+        self.table_text = f"{problem}; give it as args.{path} of the launch{note}"
 
 
 class PredictionDataError(PerfAssertError):

@@ -269,3 +269,16 @@ def test_where_no_toolchain_is_installed(project, monkeypatch):
     failed = run(project, *A100)
     failed.assert_outcomes(failed=1)
     failed.stdout.fnmatch_lines(["*copy.perf.toml:3: test[[]0].kernel: install perfassert[[]cuda]"])
+
+
+def test_a_missing_argument_is_given_as_a_key(project):
+    """A reader of the file has no ``Launch.args``."""
+    source = "__global__ void fill(float* a, int n) { for (int i = 0; i < n; i++) a[i] = 1; }"
+    (project.path / "fill.cu").write_text(source)
+    test = 'name = "f"\nkernel = { cuda = "fill.cu" }\nlaunch = { grid = 1, block = 32 }\n'
+    (project.path / "f.perf.toml").write_text(f'[[test]]\n{test}expect = {{ time = "< 1 s" }}\n')
+    (project.path / "copy.perf.toml").unlink()
+    result = run(project, *A100)
+    if "ToolchainMissing" in result.stdout.str():
+        pytest.skip("no compiler is installed")
+    result.stdout.fnmatch_lines(["f.perf.toml:4: *'n'*; give it as args.n of the launch"])

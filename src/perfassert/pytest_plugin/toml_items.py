@@ -15,6 +15,7 @@ import pytest
 from perfassert.errors import (
     ExpectationFailed,
     LaunchError,
+    MissingArgument,
     PerfAssertError,
     PerfFileError,
     printable,
@@ -196,7 +197,8 @@ def _locate_errors(
         yield
     except PerfAssertError as error:
         at = source if source and not isinstance(error, LaunchError) else place
-        error.args = (f"{at}: {error}",)
+        text = error.table_text if isinstance(error, MissingArgument) else str(error)
+        error.args = (f"{at}: {text}",)
         raise
     except ExpectationFailed as failure:
         places = "\n".join(failing() if failing else (place,))
