@@ -1,4 +1,4 @@
-"""Findings of ``survey``: waste that machine code shows by itself, without a launch."""
+"""Findings of ``survey``: inefficiencies that machine code shows without a launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF,
 KINDS = (
     SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF, CALLS,
 )  # fmt: skip
-"""All that a survey finds."""
+"""All kinds of findings."""
 
 _LINE = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;\n]*)"
@@ -34,8 +34,11 @@ _ENDS = ("BRA", "EXIT", "RET", "BRX", "JMP")  # without a condition
 _GLOBAL = {"LDG": "load", "STG": "store", "LD": "load", "ST": "store"}
 _SHARED = {"LDS": "load", "STS": "store"}
 _SECTOR, _BANKS, _WORD = 32, 32, 4
-"""Bytes of a sector, banks of shared memory and bytes of a bank: of every architecture of NVIDIA's
-that is read here (CUDA C++ Programming Guide, Compute Capabilities)."""
+"""Bytes of a sector, banks of shared memory, and bytes of a bank.
+
+The numbers hold for every architecture that is read here (CUDA C++ Programming Guide, Compute
+Capabilities).
+"""
 _COMPILERS = "__cuda"  # how names of the compiler's own functions begin
 _WIDEST = 16
 _WORST = 2.0  # so many times the sectors or wavefronts that would do
@@ -46,8 +49,11 @@ _DOUBLE_COST = 4  # instructions that one on doubles stands for in the order of 
 
 @dataclass(frozen=True, slots=True)
 class CodeFinding:
-    """``kind``: one of :data:`KINDS`; ``message``: a sentence without the kernel; ``cost``: issued
-    instructions, sectors or wavefronts too many over all instructions, loops counted eight times.
+    """A finding in the code of one kernel.
+
+    ``kind`` is one of :data:`KINDS`. ``message`` is a sentence without the kernel's name. ``cost``
+    is the number of superfluous issued instructions, sectors or wavefronts, divided by the number
+    of instructions, where an instruction in a loop counts eight times.
 
     >>> CodeFinding("calls", "calls f, which is not inlined", 0.0).kind
     'calls'
@@ -73,7 +79,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Accesses:
-    """Accesses whose addresses differ by a constant."""
+    """A group of accesses whose addresses differ by constants."""
 
     offsets: dict[int, int] = field(default_factory=dict)  # offset → width
     weight: float = 0.0
@@ -136,7 +142,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
 
 
 class _Walk:
-    """Collects what lanes do while the listing is read."""
+    """Return the instructions with their weights, and the target of each jump."""
 
     def __init__(self, total: float) -> None:
         self.total = total
@@ -148,7 +154,7 @@ class _Walk:
         self.divergent: list[float] = []
 
     def visit(self, number: int, place: _Place, target: int | None) -> None:
-        """Read an instruction; ``target``: of a jump."""
+        """Process one instruction; ``target`` is the instruction that a jump leads to."""
         if (arriving := self.arriving.pop(number, None)) is not None:
             self.values.meet(arriving, self.is_reached)
             self.is_reached = True
@@ -187,7 +193,7 @@ class _Walk:
         group.count += 1
 
     def findings(self) -> Iterator[CodeFinding]:
-        """Give one finding of each kind."""
+        """Yield the findings that the walk has collected, one of each kind."""
         scattered: list[tuple[float, str]] = []
         narrow: list[tuple[float, str]] = []
         for (direction, lanes, _), group in self.groups.items():
@@ -288,8 +294,7 @@ def conflicts(lanes: Lanes, width: int) -> float:
 
 
 def _joint_width(lanes: Lanes, widths: Mapping[int, int]) -> int:
-    """The width of one access that takes the place of several: they lie side by side, and the
-    threads are a multiple of it apart."""
+    """Return the bytes of one access that could replace several adjacent ones."""
     apart = 0
     for lane in lanes:
         apart = gcd(apart, lane)
@@ -313,7 +318,7 @@ def _is_dense(lanes: Lanes, width: int) -> bool:
 
 
 def _local_memory(code: Sequence[_Place], spill_bytes: int, total: float) -> Iterator[CodeFinding]:
-    """Spilled registers lie at constant places of the stack, arrays that are indexed do not."""
+    """Yield findings about local memory: spills have constant addresses, indexed arrays do not."""
     stack = [p for p in code if p.base in ("LDL", "STL")]
     indexed = [p for p in stack if not any(_STACK_POINTER.search(o) for o in p.operands)]
     fixed = sum(p.weight for p in stack if p not in indexed)
@@ -329,7 +334,7 @@ def _local_memory(code: Sequence[_Place], spill_bytes: int, total: float) -> Ite
 
 
 def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
-    """Arithmetic between a conversion from float and one to it."""
+    """Yield a finding for double arithmetic between conversions from and to float."""
     up = any(p.opcode.startswith("F2F.F64.F32") for p in code)
     down = any(p.opcode.startswith("F2F.F32.F64") for p in code)
     doubles = [p for p in code if p.base in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")]
@@ -343,7 +348,7 @@ def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
 
 
 def _calls(code: Sequence[_Place]) -> Iterator[CodeFinding]:
-    """Functions that are not inlined; slow paths of the compiler's own are none of the author's."""
+    """Yield a finding for calls of the author's functions that are not inlined."""
     calls = [p for p in code if p.base in ("CALL", "CAL", "JCAL")]
     called = {n for p in calls for n in _CALLED.findall(",".join(p.operands))}
     own = {n.rpartition("$")[2] for n in called if "__internal_" not in n and n[:2] != ".L"}

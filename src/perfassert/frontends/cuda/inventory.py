@@ -1,4 +1,4 @@
-"""Every kernel of a file and what its code says by itself: no launch is needed."""
+"""Listing of the kernels of a file, with what their code shows without a launch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TARGET = re.compile(r"`\((\.L_\w+)\)")
 _PIECE = 1 << 19  # bytes of code: nvdisasm takes 0.3 s for as many, and 0.2 s to start
 _MOST_KNOWN = 1 << 16
 NEWEST = "newest"
-"""In place of an architecture: the newest of a compiled file."""
+"""Placeholder for an architecture: the newest one in a compiled file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def parameters(
     arch: str,
     **compilation: Any,
 ) -> dict[str, tuple[Parameter, ...]]:
-    """Those of all kernels of a file, by mangled name; ``compilation`` as for :func:`kernels`."""
+    """Return the parameters of all kernels of a file, by mangled name; see :func:`kernels`."""
     return build.parameters(_source(Path(path), **compilation), arch)
 
 
@@ -188,7 +188,7 @@ def _source(
 
 
 def _stated_target(path: Path) -> str:
-    """The target of a PTX file."""
+    """Return the target that a PTX file states."""
     text = prepare(Source(path, "ptx"), "sm_80").content.decode(errors="replace")
     match = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
     if match is None:
@@ -202,7 +202,7 @@ def _of_source(source: Source, arch: str, findings: bool) -> tuple[KernelInfo, .
 
 
 def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelInfo, ...]:
-    """Remembered as a whole, so that what is known already is not taken apart again."""
+    """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
     entry = cache.key([_entry("survey", findings), digest, arch or "", *tools.identity()])
@@ -213,7 +213,7 @@ def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelI
 
 
 def _entry(kind: str, findings: bool) -> str:
-    """The kind of a cache entry: with findings or without."""
+    """Return the kind of a cache entry, which differs with and without findings."""
     return f"{kind} with findings" if findings else kind
 
 
@@ -257,7 +257,7 @@ def _of_member(
 
 
 def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
-    """Templates that several modules instantiate count once."""
+    """Drop duplicates: an instance of a template may be in several modules."""
     kept: dict[tuple[str, str, str], KernelInfo] = {}
     for info in infos:
         kept.setdefault((info.mangled, info.arch, info.digest), info)
@@ -265,7 +265,7 @@ def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
 
 
 def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[KernelInfo, ...]:
-    """What is said of the kernels of one module is remembered."""
+    """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key([_entry("kernels", findings), digest, arch, nvdisasm.identity()])
@@ -279,7 +279,7 @@ def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[K
 
 
 def _with_demangled_names(infos: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
-    """As this process demangles."""
+    """Fill in the names, demangled by the demangler of this process."""
     return tuple(replace(info, name=without_parameters(demangle(info.mangled))) for info in infos)
 
 
@@ -299,8 +299,11 @@ def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
 def _disassemble(
     nvdisasm: tools.Tool, cubin: Cubin, content: bytes, functions: Sequence[int]
 ) -> dict[str, str]:
-    """Sections of the functions with these symbol indices, of all without any; without encodings
-    and lines, which take half of the time. Much code is disassembled in pieces side by side."""
+    """Return the listings of functions by section; with no ``functions``, of all functions.
+
+    Encodings and line numbers are left out, which halves the time. Large code is disassembled in
+    pieces in parallel.
+    """
     indices = list(functions or cubin.functions())
     pieces = min(cores(), len(indices), 1 + cubin.code_bytes(functions) // _PIECE)
 
@@ -322,7 +325,7 @@ _KNOWN_CODE: dict[tuple[str, str], KernelInfo] = {}  # digest and architecture â
 
 
 def _note_code(infos: Sequence[KernelInfo]) -> None:
-    """A change leaves most kernels as they are: their code need not be looked at again."""
+    """Remember descriptions by digest: a change to a file leaves most of its kernels alone."""
     if len(_KNOWN_CODE) > _MOST_KNOWN:
         _KNOWN_CODE.clear()
     _KNOWN_CODE.update(((i.digest, i.arch), i) for i in infos if not i.findings)
@@ -331,7 +334,7 @@ def _note_code(infos: Sequence[KernelInfo]) -> None:
 def _describe(
     nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str, findings: bool
 ) -> tuple[KernelInfo, ...]:
-    """One disassembly serves all kernels whose code is new to this process."""
+    """Describe the kernels of a module with one disassembly of those that are new."""
     digests = {k: _digest(cubin, [k]) for k in cubin.kernels() if cubin.calls_nothing(k)}
     by_digest = {} if findings else _KNOWN_CODE  # which may have been described without them
     known = {k: by_digest[d, arch] for k, d in digests.items() if (d, arch) in by_digest}
@@ -360,7 +363,7 @@ def _describe(
 def _describe_code(
     cubin: Cubin, name: str, texts: Mapping[str, str], arch: str, findings: bool
 ) -> KernelInfo:
-    """What kernels of the same code have in common."""
+    """Describe the part of a kernel that is the same for all kernels with this code."""
     text = texts.get(name, "")
     instructions = [*_INSTRUCTION.finditer(text)]
     code = [(m[1], m[2]) for m in instructions]
@@ -385,7 +388,7 @@ def _describe_code(
 
 
 def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
-    """By class and bytes per thread: where an access is split, code is no longer vectorised."""
+    """Count memory instructions by class and bytes per thread, which shows lost vectorisation."""
     counts: Counter[str] = Counter()
     for opcode, _ in code:
         kind = operation_class(opcode, arch) or ""
@@ -415,7 +418,7 @@ def _spill_bytes(code: Sequence[tuple[str, str]]) -> int:
 
 
 def _control_flow(text: str, instructions: Sequence[re.Match[str]]) -> str:
-    """Of opcodes, and of where jumps lead to, counted in instructions."""
+    """Return a digest of opcodes and jump targets; a target is the index of an instruction."""
     starts = [m.start() for m in instructions]
     places = {m[1]: bisect_left(starts, m.start()) for m in _LABEL.finditer(text)}
     parts = []

@@ -1,4 +1,4 @@
-"""``from_cute``: a compiled function of CUTLASS' Python DSL → the kernel whose PTX it kept."""
+"""``from_cute``: a kernel from a compiled function of CUTLASS' Python DSL, by its kept PTX."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def from_cute(
 
 
 def _kept_ptx(function: Any) -> str:
-    """The text: the DSL has it itself, or where it lies, which may be nowhere."""
+    """Return the PTX, which the DSL keeps as a text or in a file."""
     if not hasattr(function, "__ptx__"):
         raise KernelSourceError(f"{in_short(function)} is not compiled by CUTLASS' DSL; {_HOW}")
     kept = function.__ptx__
@@ -92,7 +92,7 @@ def _kept_ptx(function: Any) -> str:
 
 
 def _choose_entry(wanted: str | None, known: list[str], where: str) -> str:
-    """The compiler's names hold the function's: ``kernel_cutlass_NAME_types_0``."""
+    """Return the kernel by a function's name: the compiler's is ``kernel_cutlass_NAME_types_0``."""
     if wanted is None or wanted in known:
         return names.choose(wanted, known, where)
     fits = [name for name in known if f"_{wanted}_" in name]

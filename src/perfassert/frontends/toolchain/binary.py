@@ -1,4 +1,4 @@
-"""What goes into the toolchain and what comes out: plain data, no tool involved."""
+"""Input and output of the toolchain as plain data, without any tool."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _READERS = ("nvdisasm", "cuobjdump")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel as its author gives it.
+    """A kernel source as its author gives it.
 
-    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` (whatever holds machine code: an object file or
-    a library as well) or ``"sass"`` (a listing of nvdisasm).
-    ``kernel`` is mangled or demangled, with or without namespaces, template arguments and
-    parameter list; ``None`` where the file has only one. ``defines`` are macros, ``include_dirs``
-    are relative to the source's folder, ``options`` are spelled as nvcc spells them. ``arch``
-    chooses among the architectures of a compiled file; ``None`` leaves that to the device.
-    ``toolchain`` is the release of the tools that compile or assemble it (``"12.4"``); ``None``
-    leaves that to what is installed. ``content`` is the text itself, where a generator made it:
-    ``path`` then only says in errors whose it is.
+    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` (any file with machine code, also an object file
+    or a library) or ``"sass"`` (a listing of nvdisasm).
+    ``kernel`` is mangled or demangled, with or without namespaces, template arguments and parameter
+    list; ``None`` stands for the only kernel of the file. ``defines`` are macros. ``include_dirs``
+    are relative to the source's folder. ``options`` are spelled as nvcc spells them. ``arch``
+    chooses among the architectures of a compiled file; with ``None`` the device decides.
+    ``toolchain`` is the release of the tools that compile or assemble the source (``"12.4"``);
+    ``None`` stands for the preferred installed one. ``content`` is the text itself if a generator
+    made it; then ``path`` only names its origin in errors.
     """
 
     path: Path
@@ -44,10 +44,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LaunchLimits:
-    """The launches that a driver accepts for code; 0 and ``()`` where the code does not say.
+    """Launches that a driver accepts for code; 0 and ``()`` if the code sets no limit.
 
-    ``max_threads`` of a block, as ``__launch_bounds__`` has it; ``block``: the only one
-    (``.reqntid``); ``cluster``: blocks of a cluster, as ``__cluster_dims__`` has them.
+    ``max_threads`` limits the threads of a block (``__launch_bounds__``). ``block`` is the only
+    block size allowed (``.reqntid``). ``cluster`` is the required cluster, in blocks
+    (``__cluster_dims__``).
     """
 
     max_threads: int = 0
@@ -55,7 +56,7 @@ class LaunchLimits:
     cluster: tuple[int, ...] = ()
 
     def find_violation(self, grid: Sequence[int], block: Sequence[int]) -> str:
-        """Say why a driver refuses a launch; ``""`` where it does not.
+        """Return the reason why a driver refuses a launch; ``""`` if it accepts the launch.
 
         Example:
             >>> LaunchLimits(max_threads=128).find_violation((64, 1, 1), (256, 1, 1))
@@ -93,7 +94,7 @@ class Parameter:
     members: tuple[Member, ...] = ()
 
     def at(self, offset: int) -> str:
-        """As :meth:`perfassert.kernel.program.Parameter.at`."""
+        """Return the name of a byte offset; see :meth:`perfassert.kernel.program.Parameter.at`."""
         member = next((m for m in self.members if m.offset == offset), None)
         if member is not None:
             return f"{self.name}.{member.name}"
@@ -102,8 +103,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """A symbol in constant memory, from byte ``start`` of it on, that has no value before the
-    program gives it one; in bytes. ``members``: of a structure whose layout is known."""
+    """A symbol in constant memory without a value until the program sets it; sizes in bytes.
+
+    The bytes from ``start`` on have no value. ``members`` has those of a structure with a known
+    layout.
+    """
 
     name: str
     bank: int
@@ -157,12 +161,12 @@ class Binary:
 
     @property
     def compilers(self) -> str:
-        """The tools that made the machine code, without those that only read it."""
+        """Tools that made the machine code, without those that only read it."""
         made = (tool for tool in self.tools.split(", ") if not tool.startswith(_READERS))
         return ", ".join(made)
 
     def with_digest(self) -> Binary:
-        """The same with its digest."""
+        """Return the same binary with its digest."""
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
         if not self.variables:
             del content["variables"]  # of binaries of earlier versions, too
@@ -173,14 +177,17 @@ class Binary:
 
 
 def to_dict(binary: Binary) -> dict[str, Any]:
-    """Plain JSON data; :func:`from_dict` reads it back."""
+    """Return the binary as plain JSON data, which :func:`from_dict` reads back."""
     data = asdict(binary)
     data["constants"] = {str(bank): content.hex() for bank, content in binary.constants.items()}
     return data
 
 
 def from_dict(data: Mapping[str, Any]) -> Binary:
-    """What :func:`to_dict` wrote; ``KeyError``, ``TypeError`` or ``ValueError`` for other data."""
+    """Return the binary that :func:`to_dict` wrote.
+
+    Raises ``KeyError``, ``TypeError`` or ``ValueError`` for other data.
+    """
     fields = dict(data)
     fields["parameters"] = tuple(Parameter(**_with_members(p)) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
@@ -199,7 +206,7 @@ def _with_members(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_assumptions(data: Iterable[Mapping[str, Any]]) -> tuple[Assumption, ...]:
-    """Of what ``asdict`` made of them."""
+    """Return the assumptions that ``asdict`` made plain data of."""
     return tuple(
         Assumption(**{**a, "span": SourceSpan(**a["span"]) if a["span"] else None}) for a in data
     )

@@ -34,7 +34,7 @@ from typing import Any
 from perfassert.system.confined import readings
 
 CHECK = "perfassert_check.h"
-"""Name of the header that NVRTC reads first; errors in it mean a difference."""
+"""Name of the header that NVRTC reads first; an error in it means that the codes differ."""
 
 _KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
@@ -48,22 +48,24 @@ _KEYWORDS = frozenset(
     "__restrict__ __restrict __inline__ __volatile__ __asm__ __noinline__ __forceinline__ "
     "__inline_hint__ __grid_constant__ size_t".split()
 )
-"""Words of C++ (ISO C++20, [lex.key]); those that CUDA adds (CUDA C++ Programming Guide, *C++
-Language Extensions*); the type of sizeof."""
+"""Keywords of C++ (ISO C++20, [lex.key]) and of CUDA, and the type of ``sizeof``.
+
+Source: CUDA C++ Programming Guide, *C++ Language Extensions*.
+"""
 _CHOOSING = frozenset(
     "__attribute__ alignof concept decltype enum noexcept operator requires typeid".split()
 )
-"""Words that ask what is well-formed or of which type, or that add to what is chosen from."""
+"""Words that test types or well-formedness, or that add overloads to choose from."""
 _SPECIALISATION = re.compile(rb"\btemplate\s*<\s*>|\b(?:struct|class|union)\s+\w+\s*<")
 _ATTRIBUTE = re.compile(rb"\[\s*\[|<:\s*<:")
 _OF_CHARACTER_SET = re.compile(
     rb"^[uUL]|[^\x09-\x0d\x20-\x7e]|(?<!\\)(?:\\\\)*\\[^'\"?\\abfnrtvx0-7\n]"
 )
-"""A prefix, other characters than ASCII's, and escapes that ISO C++ does not have."""
+"""Encoding prefixes, non-ASCII characters, and escapes that ISO C++ does not have."""
 _REFERENCE = re.compile(
     rb"(?:\b[A-Za-z_]\w*|[>*\])])\s*&&?\s*(?:[A-Za-z_]\w*\s*[,)=:;{[(]|[,)>\[(.])"
 )
-"""Possible references, to which the dialects bind values of similar types otherwise."""
+"""Possible references; the two dialects differ in binding values of similar types to them."""
 _CHOICES = {
     "a specialisation": _SPECIALISATION,
     "attributes": _ATTRIBUTE,
@@ -89,11 +91,11 @@ _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _RESERVED = re.compile(r"__|_[A-Z]")
 _OF_ARCHITECTURE = frozenset(("__CUDA_ARCH__",))
-"""Macros that both compilers make of the architecture that is asked for."""
+"""Macros that both compilers define from the requested architecture."""
 _OPEN = re.compile(r"\benum\b|\bextern\s*\"\"\s*$")
-"""Before a brace that encloses names of the scope around it."""
+"""Text before a brace whose names belong to the enclosing scope."""
 _OPERATOR = re.compile(r"_Pragma$|__has_")
-"""On which the preprocessor acts, so that the expansion of a macro with one is no text."""
+"""Preprocessor operators; a macro that expands to one has no plain text as its expansion."""
 _MARKER = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"')
 _MACRO = re.compile(r"#define (\w+)(?:\(([^)]*)\))?(.*)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -108,7 +110,7 @@ _HOST_COMPILERS = (
     ("clang", "__clang_major__", "__clang_minor__"),
     ("gcc", "__GNUC__", "__GNUC_MINOR__"),
 )
-"""Compiler → macros that have its version; Clang has those of GCC, too."""
+"""Host compiler → macros with its version; Clang defines GCC's macros, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class Preamble:
 
     @property
     def compiler(self) -> str:
-        """The compiler of the host's, ``"gcc 12.2"``, as its macros have it."""
+        """Host compiler, as its macros state it: ``"gcc 12.2"``."""
         for name, *numbers in _HOST_COMPILERS:
             if all(number in self.macros for number in numbers):
                 return f"{name} {'.'.join(self.macros[number][1] for number in numbers)}"
@@ -140,8 +142,11 @@ class Preamble:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a source and its headers; ``defined``: those that ``#define`` makes macros;
-    ``declared``: those that may be functions, outside of others."""
+    """Words of a source and its headers.
+
+    ``defined`` has the words that ``#define`` makes macros. ``declared`` has the words that may be
+    functions declared outside of other functions.
+    """
 
     all: Set[str]
     defined: Set[str]
@@ -149,7 +154,7 @@ class Words:
 
 
 class MayDiffer(Exception):
-    """NVRTC and nvcc may compile other code; the text says why."""
+    """NVRTC and nvcc may make different code of a source; the message has the reason."""
 
 
 def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, int | None]]:
@@ -195,7 +200,7 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
 
 
 def _at_global_scope(text: str) -> str:
-    """Return a text without what braces enclose, but for enumerators and linkage.
+    """Return a text without the contents of braces, except for enumerators and linkage blocks.
 
     Example:
         >>> _at_global_scope("int a; namespace std { int b; } struct S { int c; } d; enum { e };")
@@ -218,7 +223,7 @@ def _at_global_scope(text: str) -> str:
 
 
 def _functions(text: str) -> dict[str, set[tuple[str, ...]]]:
-    """Return function → lists of parameter types, of all declarations in a text.
+    """Return function → lists of parameter types, from all declarations in a text.
 
     Example:
         >>> _functions("extern float powf(float x, float y); double d = pow(a, b);")
@@ -256,9 +261,9 @@ def preamble_from_json(data: Any) -> Preamble:
 
 
 def write_expansions(macros: Mapping[str, int | None]) -> str:
-    """Return a text whose preprocessed lines are the expansions of macros, between quotes' marks.
+    """Return a text whose preprocessed lines are the expansions of macros, behind a marker each.
 
-    ``read_expansions`` reads them.
+    :func:`read_expansions` reads these lines.
     """
     calls = (f"perfassert_macro {name} = {_use(name, n)}" for name, n in macros.items())
     return "\n".join(calls) + "\n"
@@ -267,7 +272,7 @@ def write_expansions(macros: Mapping[str, int | None]) -> str:
 def read_expansions(
     preprocessed: str, macros: Mapping[str, int | None]
 ) -> dict[str, tuple[int | None, str]]:
-    """Return macro → parameters and expansion; one that spreads over lines is joined."""
+    """Return macro → parameter count and expansion; an expansion over several lines is joined."""
     expansions: dict[str, tuple[int | None, str]] = {}
     after = preprocessed.partition("perfassert_macro ")[2]
     lines = (line for line in after.splitlines() if not line.startswith("# "))
@@ -287,7 +292,7 @@ def _use(name: str, parameters: int | None) -> str:
 def read_words(
     files: Mapping[Path, bytes], folders: Sequence[Path], macros: Iterable[str]
 ) -> Words:
-    """Return the words of files, once each has only directives that both compilers read alike.
+    """Return the words of files, after a check that both compilers read every directive alike.
 
     Args:
         files: the source and all headers behind it.
@@ -330,7 +335,7 @@ def read_words(
 
 
 def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
-    """Raise :class:`MayDiffer` where the language chooses by what is well-formed, or of a type."""
+    """Raise :class:`MayDiffer` if the code can choose by a type or by what is well-formed."""
     if asking := sorted(words & _CHOOSING):
         raise MayDiffer(f"{asking[0]} can choose by the dialect")
     if several := sorted(name for name, count in declared.items() if count > 1):
@@ -338,7 +343,7 @@ def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
 
 
 def _functions_of_scopes(code: bytes) -> list[str]:
-    """Return the names before parentheses, outside of functions, as often as they stand there.
+    """Return the names before parentheses outside of functions, one for each occurrence.
 
     Example:
         >>> _functions_of_scopes(b"struct S { S(int); }; void f(int a) { g(a); } void f();")
@@ -380,7 +385,7 @@ def _words(text: bytes, path: Path) -> Iterator[str]:
 def _read_directive(
     directive: re.Match[bytes], path: Path, folders: Sequence[Path], files: Set[str]
 ) -> list[str]:
-    """Return the macro that a directive defines, if it does, once both compilers read it alike."""
+    """Return the macro that a directive defines, if any; raise if the compilers may differ."""
     name, rest = directive[1], directive[2]
     stated = f"#{name.decode()}{rest.decode(errors='replace').rstrip()[:60]}"
     if name == b"define" and re.search(rb"#|%:", rest):
@@ -403,7 +408,7 @@ def _read_directive(
 
 
 def _words_of_directive(directive: re.Match[bytes]) -> bytes:
-    """Return what of a directive can name macros."""
+    """Return the part of a directive that can name macros."""
     if directive[1] == b"pragma":  # whose first word is none of the source's
         return b" ".join(directive[2].split()[1:])
     return b"" if directive[1] in (b"include", b"error") else directive[2]
@@ -428,7 +433,7 @@ def find_difference(words: Words, preamble: Preamble) -> None:
 
 
 def write_check(words: Words, preamble: Preamble, given: Set[str]) -> str:
-    """Return the header that NVRTC compiles only if macros are to it what they are to nvcc.
+    """Return a header that NVRTC compiles only if macros expand in it as they do in nvcc.
 
     Args:
         words: of the source.

@@ -54,8 +54,7 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_nvrtc(path: str) -> ctypes.CDLL:
-    """With the library of builtins beside it, which NVRTC opens by name: wheels up to CUDA 13.0 do
-    not say where it is."""
+    """Load NVRTC after its library of builtins, which wheels up to CUDA 13.0 do not locate."""
     folder = os.path.dirname(path)
     for name in sorted(os.listdir(folder or ".")):
         if name.startswith("libnvrtc-builtins.so"):
@@ -64,7 +63,7 @@ def load_nvrtc(path: str) -> ctypes.CDLL:
 
 
 def raw(text: str) -> bytes:
-    """Names of files may hold bytes that are no text in the caller's locale."""
+    """Encode a text; file names may hold bytes that are no text in the caller's locale."""
     return text.encode("utf-8", "surrogateescape")
 
 
