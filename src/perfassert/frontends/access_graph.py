@@ -48,6 +48,8 @@ def _index(g: GraphBuilder) -> NodeRef:
 
 def _arithmetic(g: GraphBuilder, kernel: AccessKernel, loads: list[NodeRef]) -> list[NodeRef]:
     """Add the chains of arithmetic; return their ends and the loads that no chain takes."""
+    # 20 flops with ilp = 2 and 3 loads: 10 instructions in 2 chains of 5. Chain 0 takes loads 0
+    # and 2, chain 1 takes load 1; a loop of 3 iterations holds the rest of both chains.
     count = -(-int(kernel.flops) // _FLOPS_PER_INSTRUCTION)
     chains = min(kernel.updates_per_thread * kernel.ilp, count)
     if not chains:

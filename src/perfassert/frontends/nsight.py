@@ -164,7 +164,7 @@ class MeasuredSamples:
     instructions: tuple[MeasuredInstruction, ...]
 
     def join_listing(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
-        """Samples of a disassembled binary: instruction i has the samples of its offset.
+        """Return the samples of a disassembled binary: instruction i gets those at its offset.
 
         Modifiers that only one disassembler prints are let pass; only padding after the end may be
         missing.
@@ -222,7 +222,7 @@ def read_samples(
         path: a report (``.ncu-rep``), which needs ``pip install "perfassert[ncu]"``, or its source
             page as CSV: ``ncu --import REPORT --page source --print-source sass --csv``.
         kernel: full name or function name. Default (None): the only launch of the file.
-        launch: which launch among those of that name, from 0. Default (None): the only one.
+        launch: number among the launches of that name, from 0. Default (None): the only one.
 
     Returns:
         Samples by instruction, for :func:`perfassert.advise`.
@@ -398,6 +398,7 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
 
 def _fit_cells(cells: list[str], header: _Header) -> list[str]:
     """Return the row without an empty last cell and with the operands of unquoted SASS joined."""
+    # 4 columns, source second: 0, LDG R2, [R4], 5, 7, "" has "LDG R2, [R4]" as its source.
     surplus = len(cells) - header.width
     if surplus > 0 and not cells[-1]:
         cells, surplus = cells[:-1], surplus - 1

@@ -39,12 +39,12 @@ _SECTOR, _BANKS, _WORD = 32, 32, 4
 The numbers hold for every architecture that is read here (CUDA C++ Programming Guide, Compute
 Capabilities).
 """
-_COMPILERS = "__cuda"  # how names of the compiler's own functions begin
+_COMPILERS = "__cuda"  # prefix of the compiler's own functions
 _WIDEST = 16
-_WORST = 2.0  # so many times the sectors or wavefronts that would do
-_ITERATIONS = 8.0  # of a loop of which nothing is known
+_WORST = 2.0  # least ratio to the ideal sectors or wavefronts that is reported
+_ITERATIONS = 8.0  # assumed iterations of every loop
 _DEEPEST = 3
-_DOUBLE_COST = 4  # instructions that one on doubles stands for in the order of a survey, at least
+_DOUBLE_COST = 4  # instructions that a double instruction counts as, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ def access_width(opcode: str) -> int:
 
 
 def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
-    """Read the listing of a kernel; the costliest finding of each kind, the costliest first.
+    """Return the costliest finding of each kind in a kernel's listing, the costliest first.
 
     Args:
-        text: of ``nvdisasm``, the section of one kernel.
-        spill_bytes: of a thread, which are no local arrays.
+        text: nvdisasm's listing of the kernel's section.
+        spill_bytes: bytes of spilled registers per thread, which are no local arrays.
     """
     code, jumps = _read(text)
     total = sum(place.weight for place in code) or 1.0
@@ -133,7 +133,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
         ):
             continue
         jumps[number] = labels.get(targets[-1], len(code))
-    for number, start in jumps.items():  # the jump behind the last instruction leads to itself
+    for number, start in jumps.items():  # nvdisasm ends with a jump to itself
         for inside in range(start, number + 1 if start < number else 0):
             depths[inside] += 1
     for place, depth in zip(code, depths, strict=True):
@@ -142,7 +142,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
 
 
 class _Walk:
-    """Return the instructions with their weights, and the target of each jump."""
+    """Return the instructions with their weights, and jumps as index → index of the target."""
 
     def __init__(self, total: float) -> None:
         self.total = total
@@ -260,7 +260,7 @@ def _and_more(count: int) -> str:
 
 
 def sectors(lanes: Lanes, widths: Mapping[int, int]) -> float:
-    """Count the sectors that a warp touches, with an item of some width at each of the offsets.
+    """Return the sectors that a warp touches, with an item of given width at each offset.
 
     >>> sectors(tuple(range(0, 128, 4)), {0: 4}), sectors(tuple(range(0, 1024, 32)), {0: 4})
     (4.0, 32.0)
@@ -275,7 +275,7 @@ def sectors(lanes: Lanes, widths: Mapping[int, int]) -> float:
 
 
 def conflicts(lanes: Lanes, width: int) -> float:
-    """Divide the wavefronts of an access to shared memory by the fewest that would do.
+    """Return the wavefronts of a shared-memory access, divided by the fewest possible.
 
     >>> conflicts(tuple(range(0, 128, 4)), 4), conflicts(tuple(range(0, 4096, 128)), 4)
     (1.0, 32.0)
@@ -295,6 +295,7 @@ def conflicts(lanes: Lanes, width: int) -> float:
 
 def _joint_width(lanes: Lanes, widths: Mapping[int, int]) -> int:
     """Return the bytes of one access that could replace several adjacent ones."""
+    # Four words side by side: 16 B with threads 16 B apart, 8 B with threads 24 B apart.
     apart = 0
     for lane in lanes:
         apart = gcd(apart, lane)

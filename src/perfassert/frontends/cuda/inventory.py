@@ -36,7 +36,7 @@ _SPACES = ("global_", "shared_", "local_")
 _DIRECTIONS = ("_load", "_store")
 _LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
-_PIECE = 1 << 19  # bytes of code: nvdisasm takes 0.3 s for as many, and 0.2 s to start
+_PIECE = 1 << 19  # bytes of code per piece: nvdisasm takes 0.3 s for it, and 0.2 s to start
 _MOST_KNOWN = 1 << 16
 NEWEST = "newest"
 """Placeholder for an architecture: the newest one in a compiled file."""
@@ -48,19 +48,19 @@ class KernelInfo:
 
     Attributes:
         name: demangled, without the parameter list.
-        mangled: as the linker knows it.
+        mangled: the linker's name.
         arch: architecture of the code: ``"sm_80"``.
-        registers: of a thread.
-        spill_bytes: of a thread: stack that is stored to at constant addresses, as spilled
+        registers: registers per thread.
+        spill_bytes: stack bytes per thread that are stored to at constant addresses, as spilled
             registers are.
-        stack_bytes: stack of a thread.
-        shared_bytes: static shared memory of a block.
+        stack_bytes: bytes of stack per thread.
+        shared_bytes: bytes of static shared memory per block.
         barriers: barriers that a block uses.
         code_bytes: size of the kernel's section.
         mix: operation class → instructions of that class in the code, each counted once.
         accesses: memory instructions by class and width of a thread: ``"global_load 16 B"``.
-        digest: of the machine code, called functions included: the same under another name or path.
-        control_flow: digest of opcodes and jumps alone: the same with other registers.
+        digest: digest of the machine code with called functions, whatever its name and path.
+        control_flow: digest of opcodes and jumps alone, whatever the registers.
         max_threads: the largest block that its launch bounds allow; 0 without launch bounds.
         register_limit: the most registers that an option of the compiler allows; 0 without one.
         findings: what its code shows by itself, the costliest first: only where ``perfassert
@@ -107,17 +107,17 @@ def kernels(
         arch: architecture: sources are compiled for it; of compiled files only the code that a
             driver would choose for it is listed. Default: all architectures of a compiled file, the
             target of PTX; CUDA source needs one.
-        defines: macro → value, of CUDA source. Default: none.
-        include_dirs: folders of headers, of CUDA source. Default: none.
-        options: of the compiler, of CUDA source. Default: none.
+        defines: macro → value, for CUDA source. Default: none.
+        include_dirs: folders of headers, for CUDA source. Default: none.
+        options: options of the compiler, for CUDA source. Default: none.
         toolchain: CUDA release that compiles sources: ``"12.4"``. Default: the preferred one.
 
     Returns:
         A :class:`KernelInfo` for each kernel and architecture, in the file's order.
 
     Raises:
-        KernelSourceError: what cannot be read or compiled, nothing for ``arch``, or options that
-            this kind of file does not take.
+        KernelSourceError: the file cannot be read or compiled, has no code for ``arch``, or does
+            not take these options.
         ToolchainMissing: a tool of NVIDIA's that the file needs is not installed.
 
     Example:
@@ -142,11 +142,11 @@ def list_kernels(
     """List the kernels of a file as :func:`kernels` does, which has the arguments of sources.
 
     Args:
-        path: of the file.
+        path: the file.
         arch: the architecture.
         newest: list the newest architecture of a compiled file where ``arch`` names none.
         findings: walk the code for its findings, too, which takes a third of the time again.
-        compilation: of sources.
+        compilation: arguments for sources.
     """
     source = _source(path, **compilation)
     if source.kind == "cubin":
@@ -321,7 +321,7 @@ def _disassemble(
     return texts
 
 
-_KNOWN_CODE: dict[tuple[str, str], KernelInfo] = {}  # digest and architecture → one that has it
+_KNOWN_CODE: dict[tuple[str, str], KernelInfo] = {}  # (digest, architecture) → kernel with the code
 
 
 def _note_code(infos: Sequence[KernelInfo]) -> None:
@@ -336,7 +336,7 @@ def _describe(
 ) -> tuple[KernelInfo, ...]:
     """Describe the kernels of a module with one disassembly of those that are new."""
     digests = {k: _digest(cubin, [k]) for k in cubin.kernels() if cubin.calls_nothing(k)}
-    by_digest = {} if findings else _KNOWN_CODE  # which may have been described without them
+    by_digest = {} if findings else _KNOWN_CODE  # known kernels have no findings
     known = {k: by_digest[d, arch] for k, d in digests.items() if (d, arch) in by_digest}
     new = [k for k in cubin.kernels() if k not in known]
     texts: Mapping[str, str] = {}

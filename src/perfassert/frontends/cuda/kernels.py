@@ -104,7 +104,7 @@ def from_cuda(
             ``"ns::star<double, 4>"``. Default (None): the only kernel of the file.
         defines: macro → value. Default: none.
         include_dirs: folders of headers; a single one may stand alone. Default: none.
-        options: of the compiler, as nvcc spells them: ``("-use_fast_math", "-maxrregcount=64")``.
+        options: compiler options, as nvcc spells them: ``("-use_fast_math", "-maxrregcount=64")``.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data, by
             the line of the loop's head. Without it such a loop has 16, and an assumption says so.
@@ -158,8 +158,8 @@ def from_ptx(
     Args:
         path: the ``.ptx`` file.
         kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
-        options: of ptxas. Default: none.
-        parameters: what the kernel's parameters are called, by position. Default: as in the text.
+        options: options of ptxas. Default: none.
+        parameters: names of the kernel's parameters, by position. Default: as in the text.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -213,7 +213,7 @@ def from_cubin(
         path: the file.
         kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
         arch: the only architecture to consider: ``"sm_90a"``. Default: as a driver chooses.
-        parameters: what the kernel's parameters are called, by position; machine code does not say.
+        parameters: names of the kernel's parameters, by position; machine code has none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -420,7 +420,7 @@ class CompiledCode:
 
         Args:
             arch: the architecture.
-            analyses: where the code takes its analyses from.
+            analyses: maker of the code's analyses.
         """
         source, constants = self.source_for(arch), self.hints.constants
         kept = with_content(source)
@@ -553,13 +553,13 @@ class BuiltCode:
             launch: grid, block and arguments.
             arch: the architecture that the code was compiled for.
             warp_size: threads of a warp.
-            executed: what a sample of blocks found, where closed forms end or are wrong.
-            rare: sides of jumps that are taken never to be executed.
-            least: as of the :class:`~perfassert.frontends.binding.binder.Binder`.
+            executed: results of a sample of blocks, for accesses without a correct closed form.
+            rare: sides of jumps that are assumed never to be executed.
+            least: see :class:`~perfassert.frontends.binding.binder.Binder`.
         """
         kernel, work, contradicted = _bind(self, launch, warp_size, executed, rare, least)
         if executed is not None and contradicted and not executed.corrections:
-            # Closed forms for some instructions do not fit counts for others: counts for all.
+            # Closed forms of some instructions do not fit counts of others, so all are counted.
             corrections = (Assumption(f"{CORRECTED}: {contradicted}"),)
             executed = replace(executed, corrections=corrections)
             kernel, work, _ = _bind(self, launch, warp_size, executed, rare, least)
@@ -609,7 +609,7 @@ def _bind(
     if executed is not None:
         warps = -(-launch.threads_per_block // warp_size)
         share, idle = (stands.amount or unmasked) / executed.of, 1 - unmasked / executed.of
-        if executed.blocks == 1:  # it is the one that is simulated
+        if executed.blocks == 1:  # the executed block is the simulated one
             share, idle = 1.0, 0.0
         contradicted = contradiction(graph, executed.work, warps, share, idle)
         if contradicted and executed.corrections:

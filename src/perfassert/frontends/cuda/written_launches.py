@@ -21,10 +21,10 @@ from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.system.confined import outside, read_bytes
 
 SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
-_MOST_FILES, _MOST_BYTES = 200, 1 << 20  # of a folder, and of each file
-_MOST_LAUNCHES = 2000  # of a file
+_MOST_FILES, _MOST_BYTES = 200, 1 << 20  # files of a folder, bytes of a file
+_MOST_LAUNCHES = 2000  # launches of a file
 _NEAR = 2000  # characters before and after "<<<" that may belong to a launch
-_DEPTH = 8  # definitions that rest on each other
+_DEPTH = 8  # levels of nested definitions
 _SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _DEFINITION = re.compile(
     r"^[ \t]*\#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)"
@@ -44,7 +44,7 @@ _POINTER = re.compile(
 )
 """Pattern of a variable that is initialised with a kernel's address."""
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w(:])")
-_MOST_DEFINITIONS = 4  # of one name, as the branches of an #if have them
+_MOST_DEFINITIONS = 4  # definitions of one name, e.g. in the branches of an #if
 _LONGEST = 200  # characters of a size whose names are replaced
 _NAME = re.compile(r"(?:\w+::)*(\w+)\s*$")
 _NUMBER = re.compile(r"\d+")
@@ -121,7 +121,7 @@ def _launches_in(files: tuple[tuple[str, str], ...]) -> tuple[WrittenLaunch, ...
         for match in _DEFINITION.finditer(_without_comments(text)):
             values.setdefault(_defined_name(match), set()).add(_defined_value(match))
     known = {
-        name: " | ".join(sorted(texts))  # one of several is no number, but their change shows
+        name: " | ".join(sorted(texts))  # no number, but any change to a definition shows
         for name, texts in values.items()
         if len(texts) <= _MOST_DEFINITIONS
     }
@@ -132,8 +132,8 @@ def launches_of_kernel(name: str, launches: Iterable[WrittenLaunch]) -> tuple[Wr
     """Return the launches that name a kernel, with any template arguments.
 
     Args:
-        name: of the kernel: ``"ns::scale<float, 4>"``.
-        launches: of a source.
+        name: name of the kernel: ``"ns::scale<float, 4>"``.
+        launches: launches of a source.
     """
     base = _template(name)[0].rpartition("::")[2]
     return tuple(launch for launch in launches if launch.kernel == base)
@@ -143,8 +143,8 @@ def find_missing_instance(name: str, launches: Iterable[WrittenLaunch]) -> str:
     """Return a message if only other instances of a template are launched.
 
     Args:
-        name: of the instance.
-        launches: of its source.
+        name: name of the instance.
+        launches: launches of its source.
 
     Example:
         >>> find_missing_instance("scale<8>", find_launches("scale<4><<<n, 64>>>(x);", "k.cu"))

@@ -39,10 +39,10 @@ def from_cute(
     architecture.
 
     Args:
-        function: what ``cute.compile`` returned.
+        function: the result of ``cute.compile``.
         kernel: the function under ``@cute.kernel``, or its name. Default (None): the only one.
-        parameters: what the kernel's parameters are called, by position. Default: as the
-            function's, where the compiler kept all of them.
+        parameters: names of the kernel's parameters, by position. Default: those of the
+            function, if the compiler kept all of them.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.

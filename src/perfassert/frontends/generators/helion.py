@@ -40,8 +40,8 @@ def from_helion(
         path: the file.
         signature: Triton's types of pointers, and of parameters that are no integers:
             ``{"x": "*fp16"}``.
-        kernel: which one of several. Default (None): the only one.
-        sizes: of dynamic shapes, as the text writes them: ``{"x.size(0)": 4096}``. Default: none.
+        kernel: name of the kernel. Default (None): the only one.
+        sizes: extents of dynamic shapes, by their text: ``{"x.size(0)": 4096}``. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.

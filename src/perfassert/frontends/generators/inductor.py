@@ -33,7 +33,7 @@ from perfassert.system.confined import read_text
 _MARK = "async_compile.triton("
 _KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(\S+)")
 _AXES = "xyz"
-_MOST_ROWS = 65535  # blocks of a grid along y, says CUDA
+_MOST_ROWS = 65535  # CUDA's limit of blocks along y
 _DIVISIBLE = ("tt.divisibility", 16)
 _TYPE = re.compile(r"\*?k?(?:[iu](?:1|8|16|32|64)|fp(?:16|32|64)|bf16|fp8e[45]\w{0,3})|constexpr")
 _MALFORMED = (
@@ -47,12 +47,12 @@ class InductorKernel:
     """A Triton kernel of ``torch.compile`` for one shape, with its configurations as candidates.
 
     Attributes:
-        name: of the function.
-        span: where its text begins.
-        calls: how often the program launches it.
+        name: name of the function.
+        span: beginning of its text.
+        calls: launches of the kernel in the program.
         candidates: label → kernel and launch, as :func:`perfassert.rank` takes them.
-        chosen: label of the configuration that the cache says is used; None where it does not say.
-        refused: why there is no candidate; None where there are some.
+        chosen: label of the configuration used, by the cache; None if the cache has none.
+        refused: reason why there is no candidate; None if there is one.
 
     Example:
         >>> from importlib.resources import files
@@ -113,7 +113,7 @@ def from_inductor(
     Args:
         path: an ``output_code.py``, or a folder with such files: that of
             ``TORCHINDUCTOR_CACHE_DIR`` or of ``TORCH_COMPILE_DEBUG=1``.
-        sizes: of dynamic shapes: ``{"s0": 4096}``. Default: none.
+        sizes: extents of dynamic shapes: ``{"s0": 4096}``. Default: none.
         configs: kernel → configurations to try, ``{"XBLOCK": 1024, "num_warps": 4}``. Default:
             those that Inductor would try.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -417,7 +417,7 @@ def _calls(
     for node in sorted(nodes, key=lambda n: n.lineno):
         value, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Name) and isinstance(value, (ast.BinOp, ast.UnaryOp)):
-            with suppress(KernelSourceError):  # what no launch uses need not be a size
+            with suppress(KernelSourceError):  # a value that no launch uses may be no size
                 computed[target.id] = _compute(whole, PutIn(computed).visit(value), sizes)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             name = ast.unparse(value.func.value)

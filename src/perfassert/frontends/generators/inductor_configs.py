@@ -14,7 +14,7 @@ from typing import Any
 Config = dict[str, int]
 _FEWEST, _MOST = 256, 1024  # elements of a tile along one axis
 _PERSISTENT = 4096  # elements of a tile that holds whole rows
-_LONGEST = 2048  # elements of a row that are taken at once
+_LONGEST = 2048  # most elements of a row in one tile
 
 
 def configurations(heuristic: str, keywords: Mapping[str, Any]) -> list[Config]:
@@ -57,6 +57,7 @@ def _pointwise(hints: Mapping[str, int]) -> list[Config]:
 
 def _tile(hints: Mapping[str, int], tile: Sequence[int], per_warp: int) -> Config:
     """Return a tile cut to the extents, then grown along other axes to as many elements."""
+    # Tile 256 × 16 of extents y = 64, x = 4096: cut to 64 × 16, x grown to 64 for 4096 elements.
     wanted = prod(tile) // (8 if prod(hints.values()) < prod(tile) else 1)
     blocks = {axis: min(n, hints[axis]) for axis, n in zip(hints, tile, strict=True)}
     for axis in blocks:

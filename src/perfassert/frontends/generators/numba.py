@@ -139,7 +139,7 @@ class _Compiler:
             text, _ = self.cuda.compile_ptx(
                 self.function, self.types, lineinfo=True, cc=divmod(number(arch), 10), **kept
             )
-        except Exception as error:  # whatever a compiler in this process raises
+        except Exception as error:  # a compiler in this process may raise anything
             raise KernelSourceError(
                 f"{place}: Numba cannot compile {self.function.__name__!r} for {arch}: "
                 f"{_first_lines(error)}"

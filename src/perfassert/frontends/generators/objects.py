@@ -46,7 +46,7 @@ def from_source_object(
             text has a kernel of that name, else the only one.
         defines: macro → value, of CUDA source. Default: none.
         include_dirs: folders of headers, of CUDA source. Default: none.
-        options: of the compiler. Default: none.
+        options: options of the compiler. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -135,7 +135,7 @@ def from_cupy(
     Args:
         held: the ``RawKernel`` or ``RawModule``. Elementwise, reduction and fused kernels have no
             text before they are launched.
-        kernel: which one of a module. Default (None): the object's own name, else the only one.
+        kernel: name of the kernel. Default (None): the object's own name, else the only one.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.

@@ -27,7 +27,7 @@ typedef long long int64_t; typedef unsigned char uint8_t; typedef unsigned short
 typedef unsigned int uint32_t; typedef unsigned long long uint64_t;
 """
 _COORDINATES = "xyz"
-_ALIGNMENT = 256  # bytes, what an allocation starts at a multiple of
+_ALIGNMENT = 256  # bytes: alignment of an allocation
 
 
 def from_pystencils(
@@ -47,15 +47,15 @@ def from_pystencils(
     has all neighbours.
 
     Args:
-        kernel: what ``ps.create_kernel`` returned; or an assignment, a list of them, or an
+        kernel: the result of ``ps.create_kernel``; or an assignment, a list of them, or an
             ``AssignmentCollection``.
-        registers: of a thread, for assignments. Default: 32.
+        registers: registers per thread, for assignments. Default: 32.
         fold: points that a thread makes along x, y and z, for assignments; a launch covers as many
             fewer. Default: one each.
         updates_per_thread: results of a thread, for each of its points. Default: 1.
-        trip_counts: of generated code: iterations of loops whose end depends on data, as for
+        trip_counts: for generated code: iterations of loops whose end depends on data, as for
             :func:`from_cuda`.
-        assume: of generated code: assumed values loaded through a parameter, as for
+        assume: for generated code: assumed values loaded through a parameter, as for
             :func:`from_cuda`.
 
     Returns:
@@ -158,7 +158,7 @@ class _Call:
         for axis, extent in enumerate(value.shape):
             yield f"{name}.shape[{axis}]", extent
         if field.index_dimensions:
-            return  # who varies faster, position or index, is the array's business
+            return  # only the array has the order of position and index
         for axis in field.layout:
             inner = field.layout[field.layout.index(axis) + 1 :]
             yield f"{name}.strides[{axis}]", prod(value.shape[a] for a in inner)

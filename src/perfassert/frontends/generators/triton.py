@@ -34,7 +34,7 @@ WARP = 32
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
 _DIVISIBLE = ["tt.divisibility", 16]
 _INTEGER = re.compile(r"[iu](?:8|16|32|64)")
-_SIMPLE = re.compile(r"\*?k?\w+")  # neither a tuple nor a tensor descriptor: one parameter each
+_SIMPLE = re.compile(r"\*?k?\w+")  # types that become one parameter each: no tuple, no descriptor
 _DTYPES = {
     "i1": "bool", "u1": "bool", "i8": "signed char", "u8": "unsigned char", "i16": "short",
     "u16": "unsigned short", "i32": "int", "u32": "unsigned int", "i64": "long long",
@@ -215,7 +215,7 @@ class TritonSource:
                 source = _source_type(self.function)(self.function, types, constants, dict(attrs))
                 made = triton.compile(source, target=target, options=dict(self.options))
             cubin, metadata = made.asm["cubin"], made.metadata
-        except Exception as error:  # whatever a compiler in this process raises
+        except Exception as error:  # a compiler in this process may raise anything
             raise self._failure(arch, error) from error
         tools = (f"triton {triton.__version__}",)
         binary = from_compiler(

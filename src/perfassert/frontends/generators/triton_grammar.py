@@ -50,9 +50,9 @@ LARGEST = 1 << 64
 """Exclusive upper bound of the integers in a text."""
 _LARGEST_COMPUTED = 1 << 4096
 _LARGEST_SHIFT = 64
-_SMALLEST_LARGE = 64  # what a number of repetitions stays below
+_SMALLEST_LARGE = 64  # exclusive bound of a number of repetitions
 _COMBINING_PLACE = 2
-_MOST_NODES = 250_000  # that Triton visits, with calls and unrolled loops counted in full
+_MOST_NODES = 250_000  # nodes that Triton visits, including those of calls and unrolled iterations
 _EXTENT = 1 << 20  # most elements of a tensor
 
 
@@ -243,7 +243,7 @@ class _FunctionCheck(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if not is_text:  # of a text that stands alone, nothing is made
+        if not is_text:  # a text alone, such as a docstring, has no effect
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:

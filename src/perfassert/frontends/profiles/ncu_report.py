@@ -29,7 +29,7 @@ def read_ncu_report(path: Path) -> MeasuredFile:
     """Read the launches of a report with all of their metrics.
 
     Raises:
-        RecordError: what is no report, is damaged, or has no launch of a kernel.
+        RecordError: the file is no report, is damaged, or has no launch of a kernel.
         ToolchainMissing: ``ncu-report`` is not installed.
     """
     launches = []

@@ -59,8 +59,8 @@ def read_pages(path: Path) -> tuple[Sequence[SourcePage], Callable[[SourcePage],
     """Return the pages of a file, and a function that fills in header and rows of a page.
 
     Raises:
-        SamplesError: what cannot be read or is neither a report nor such a CSV.
-        ToolchainMissing: a report, without what reads it.
+        SamplesError: the file cannot be read, or is neither a report nor such a CSV.
+        ToolchainMissing: the file is a report, and ``ncu-report`` is not installed.
     """
     try:
         with open_file(path) as file:

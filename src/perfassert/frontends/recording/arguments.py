@@ -14,7 +14,7 @@ from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.kernel.tensor_map import SWIZZLES, TensorMap
 
 _POINTER, _WORD = 8, 4  # bytes
-_ALIGNMENT = 256  # bytes: what cudaMalloc promises
+_ALIGNMENT = 256  # bytes: the alignment that cudaMalloc guarantees
 _FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "half": "<e"}
 _NUMPY = {
     "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
@@ -104,9 +104,7 @@ class RecordedArguments:
         self._resolve_aliases()
 
     def _take(self, parameter: Parameter, part: bytes, read_only: bool) -> None:
-        """Decode one parameter; a pointer into unknown memory is left out, as nobody can describe
-        it.
-        """
+        """Decode one parameter; a pointer into unknown memory is left out."""
         name, address = parameter.name, int.from_bytes(part, "little")
         pointer = None
         if parameter.size == _POINTER and (parameter.pointer or not _is_number(parameter)):

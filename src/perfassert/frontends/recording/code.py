@@ -153,7 +153,7 @@ class Module:
                 having = [m for m in members if not m.ptx and mangled in m.kernels(where)]
                 if not having:
                     raise
-                member = having[-1]  # for another device: its parameters are the same
+                member = having[-1]  # code for another device has the same parameters
             return _assemble(member, where, device) if member.ptx else member.cubin(where)
 
 

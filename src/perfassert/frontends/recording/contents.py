@@ -20,7 +20,7 @@ from perfassert.frontends.recording.execution import (
 )
 
 _NAME = 16  # hexadecimal digits of a digest
-_SMALL = 1 << 16  # bytes: of buffers that are kept whether or not anything decides by them
+_SMALL = 1 << 16  # bytes; smaller buffers are kept even if they decide nothing
 
 
 class Contents:

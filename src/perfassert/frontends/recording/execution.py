@@ -200,6 +200,8 @@ def known_pages(place: PointerPlace) -> Pages | None:
 
 def _page_range(span: tuple[int, int], start: int, allocation: Allocation) -> tuple[int, int]:
     """Return first and end page within a span; the allocation's last page may be a partial one."""
+    # Bytes 100 to 9000 have the whole pages 1 to 34 of 256 B; page 35 counts, too, if the
+    # allocation ends at byte 9000.
     low, high = span[0] - start, span[1] - start
     first = 0 if span[0] <= max(start, 0) else -(-low // PAGE_BYTES)
     last = -(-high // PAGE_BYTES) if span[1] == allocation.size else high // PAGE_BYTES

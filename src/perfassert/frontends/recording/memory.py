@@ -39,7 +39,7 @@ class Allocation:
         spans = self.written
         first = bisect_left(spans, start, key=itemgetter(1))
         last = bisect_right(spans, stop, key=itemgetter(0))
-        if first < last:  # those that it touches become one
+        if first < last:  # adjoining ranges are merged
             start, stop = min(start, spans[first][0]), max(stop, spans[last - 1][1])
         spans[first:last] = [(start, stop)]
         if spans == [(0, self.size)]:

@@ -24,7 +24,7 @@ from perfassert.frontends.recording.wire import Connection, Fields, Garbled, Lau
 from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
 
-_BANK_BYTES = 1 << 16  # of constant memory, in which every symbol lies
+_BANK_BYTES = 1 << 16  # bytes of constant memory, in which every symbol lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Recorder:
         self, connection: Connection, settings: Settings, findings: RecorderFindings, turn: Lock
     ) -> None:
         self._connection = connection
-        self._turn = turn  # of processes: what is found is common to them
+        self._turn = turn  # lock between processes, which share the findings
         self._settings = settings
         self._findings = findings
         self._modules: dict[int, Module] = {}

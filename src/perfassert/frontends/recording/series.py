@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from perfassert.frontends.recording.arguments import Pointer
 from perfassert.frontends.recording.execution import Sample
 
-_ALIKE = 0.05  # of the instructions of a sample: launches that differ by more are two
-_LARGER = 1.1  # times the threads of any launch before: then it is looked at
+_ALIKE = 0.05  # relative difference in sampled instructions up to which launches count as alike
+_LARGER = 1.1  # a launch with this many times the threads of all earlier ones is read
 
 
 class LaunchSeries:

@@ -31,8 +31,8 @@ _NAMES = ("libcudart.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.
 _NEEDED = re.compile(rb"libcudart\.so\.(\d+)")
 _CODE = b".nv_fatbin"
 _SYMBOLS = 2  # SHT_SYMTAB
-_GRACE = 5.0  # seconds to end in, before a program is killed
-_MOST_PROCESSES = 256  # that are recorded at a time, each by a thread and over a file
+_GRACE = 5.0  # seconds that a program has to end before it is killed
+_MOST_PROCESSES = 256  # recorded at a time; each needs a thread and a socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class _Session:
                 Recorder(Connection(channel), self._settings, self.findings, self._turn).run()
             except Closed:
                 pass
-            except Exception as error:  # told by the thread that waits
+            except Exception as error:  # raised again by the waiting thread
                 self._errors.append(error)
 
 

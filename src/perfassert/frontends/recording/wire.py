@@ -123,7 +123,7 @@ class Connection:
         except OSError:
             raise Closed from None
 
-    # While the program waits in a launch
+    # Requests while the program waits in a launch
 
     def memory(self, address: int, size: int) -> npt.NDArray[np.uint8]:
         """Return a read-only array of the program's memory at an address."""

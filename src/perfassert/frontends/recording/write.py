@@ -24,7 +24,7 @@ from perfassert.toml.text import (
 from perfassert.version import VERSION
 
 SCHEMA = 1
-_DIGITS = 12  # of a digest, in the name of a file
+_DIGITS = 12  # digits of a digest in a file name
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def on_cache_miss(callback: OnMiss) -> Iterator[None]:
 
 @contextmanager
 def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
-    """Start the builds behind the first one in the block that has to be compiled."""
+    """Build entries of ``wanted`` in threads, once the block compiles the first one before them."""
     ahead: list[Ahead] = []
 
     def start_later(source: Source, arch: str) -> None:

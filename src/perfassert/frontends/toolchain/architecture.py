@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from perfassert.errors import KernelSourceError
 
-_TURING = 75  # compute capability × 10; the tools of CUDA 13 know none before
-_HOPPER = 90  # the first with features of its own
+_TURING = 75  # compute capability × 10; the tools of CUDA 13 support no older one
+_HOPPER = 90  # the oldest architecture with an ``a`` variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def legacy(arch: str) -> bool:
 
 def best_code(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
     """Return the machine code that a driver loads: nearest to ``device``, then most specific."""
+    # Of sm_80, sm_86 and sm_90, a driver loads sm_86 for sm_89.
     fits = [candidate for candidate in offered if candidate.code_runs_on(device)]
     return max(
         fits,

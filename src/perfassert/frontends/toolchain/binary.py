@@ -169,9 +169,9 @@ class Binary:
         """Return the same binary with its digest."""
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
         if not self.variables:
-            del content["variables"]  # of binaries of earlier versions, too
+            del content["variables"]  # so that digests equal those of earlier versions
         if self.limits == LaunchLimits():
-            del content["limits"]  # likewise
+            del content["limits"]  # for the same reason
         text = json.dumps(content, sort_keys=True)
         return replace(self, digest=hashlib.sha256(text.encode()).hexdigest())
 

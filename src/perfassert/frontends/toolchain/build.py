@@ -37,7 +37,7 @@ from .modules import CompileJob
 
 T = TypeVar("T")
 Layout = Sequence[tuple[int, int]]
-_ATTEMPTS = 3  # to compile files that somebody is editing
+_ATTEMPTS = 3  # compilations of files that are being edited
 _TURING = "sm_75"
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
@@ -134,7 +134,7 @@ def prepare(source: Source, arch: str) -> CompileJob:
     states = FileStates(tools.versioned_folders(), tools.toolkit_folders())
     job = CompileJob(source, _read_source(source), arch, states)
     if confining() is not None:
-        _ = job.closure  # raises where an include leads out of the folder
+        _ = job.closure  # raises if an include leads out of the folder
     if not legacy(arch) or source.kind == "cubin":
         return job
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
@@ -309,7 +309,7 @@ def _read_source(source: Source) -> bytes:
         why = getattr(error, "strerror", None) or error
         raise KernelSourceError(f"{source.path} cannot be read: {why}") from None
     if source.kind == "ptx":
-        content = content.rstrip(b"\0")  # as a compiler's library hands out strings
+        content = content.rstrip(b"\0")  # a compiler's library ends strings by NUL
     if source.kind != "cubin" and b"\0" in content:
         raise KernelSourceError(
             f"{source.path} is no text: it has a NUL byte, as in UTF-16; save it as UTF-8"

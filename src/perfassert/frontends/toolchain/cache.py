@@ -30,11 +30,11 @@ from perfassert.version import VERSION
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
 _FORMAT = 18
-_LEVEL = 1  # of zlib: listings shrink to a tenth at once
+_LEVEL = 1  # level of zlib; 1 already shrinks listings to a tenth
 _COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
 _SUFFIX = ".kernel"
 _in_the_making: dict[str, Future[Any]] = {}
-if hasattr(os, "register_at_fork"):  # the threads that make them are the parent's
+if hasattr(os, "register_at_fork"):  # threads that make entries stay in the parent
     os.register_at_fork(after_in_child=_in_the_making.clear)
 
 

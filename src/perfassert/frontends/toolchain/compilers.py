@@ -46,8 +46,8 @@ _OWN_FEATURES = re.compile(
     r"|__CUDA_ARCH_(?:FEAT_SM\w+|SPECIFIC__|FAMILY_SPECIFIC__)"
 )
 _DEBUGGED = ("--device-debug",)
-_DEBUG_LIMIT = 20.0  # seconds; types are a help that nobody waits a minute for
-_UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
+_DEBUG_LIMIT = 20.0  # seconds; types are worth no longer wait
+_UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers can write
 _OF_A_HOST = re.compile(
     r"unrecognized option|function without execution space annotations|"
     r"is not supported when compiling with NVRTC"  # headers of CCCL that include those of a host
@@ -296,7 +296,7 @@ def _ask_for_preamble(
     text = preprocess("-dD", inputs)
     preamble, macros = dialects.read_preamble(text, [str(f.resolve()) for f in own])
     empty.write_text(dialects.write_expansions(macros))
-    expanded = preprocess("", None)  # behind the same headers
+    expanded = preprocess("", None)  # expanded behind the same headers
     return replace(preamble, macros=dialects.read_expansions(expanded, macros))
 
 
@@ -420,7 +420,7 @@ def _with_nvrtc(
             f"{why}\nNVRTC compiles device code only: move the kernel to a file without host "
             "headers and host code, or install nvcc"
         )
-    if check and "warning" in log:  # of what is undefined, for one, each makes something else
+    if check and "warning" in log:  # e.g. of undefined behaviour
         return None
     ptx, cubin = (folder / "ptx", folder / "cubin")
     return CompiledModule(

@@ -80,7 +80,7 @@ def open_members(path: Path, content: bytes) -> Iterator[tuple[ContainerMember, 
     """
     with temporary_folder() as folder:
         copy = folder / "whole"
-        copy.write_bytes(content)  # which was read, whatever happens to the file
+        copy.write_bytes(content)  # the bytes read, even if the file changed
         if of_a_host(content) or content.startswith(_MAGIC[1:]):
             yield _extract(path, content, copy)
         else:

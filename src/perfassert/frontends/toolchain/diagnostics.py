@@ -90,7 +90,7 @@ _DIRECTIVE = re.compile(
     r"(?:pragma[ \t]+\w|ifndef[ \t]+\w+\s*\n[ \t]*#[ \t]*define\b|include[ \t]*[<\"])",
     re.MULTILINE,
 )
-_BEGINNING = 16_384  # letters: licences are long
+_BEGINNING = 16_384  # characters; a long licence may come first
 _SYSTEM = ("/usr/include", "/usr/lib/gcc", "/usr/local/include")
 _MISFIT = re.compile(
     r"namespace \"(?:thrust|cub|cuda)\b[^\"]*\" has no member"

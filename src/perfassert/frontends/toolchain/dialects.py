@@ -161,7 +161,7 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
     """Return the preamble without expansions, and the macros whose expansions are wanted.
 
     Args:
-        text: what the preprocessor makes of an empty source, with its definitions (``-E -dD``).
+        text: preprocessor's output for an empty source, with definitions (``-E -dD``).
         own: folders of CUDA's own headers, with links resolved.
     """
     parts: dict[bool, list[str]] = {False: [], True: []}
@@ -296,7 +296,7 @@ def read_words(
 
     Args:
         files: the source and all headers behind it.
-        folders: where headers are looked up, besides beside the file that includes them.
+        folders: folders searched for headers, besides that of the including file.
         macros: definitions from the command line, ``"-DN=4"``.
 
     Raises:
@@ -327,9 +327,9 @@ def read_words(
         words.update(_words(f"{name} {value}".encode(), Path("a definition")))
         defined.update(_WORD.findall(name)[:1])
     _check_no_choice(words, declared)
-    if factors & defined:  # which NVRTC expands, and the host's preprocessor does not
+    if factors & defined:  # NVRTC alone expands these
         raise MayDiffer(f"a loop is unrolled by the macro {min(factors & defined)}")
-    if len(set(files.values())) < len(files):  # of which "#pragma once" may take one for the other
+    if len(set(files.values())) < len(files):  # equal files confuse "#pragma once"
         raise MayDiffer("two files have the same text")
     return Words(words, defined, declared.keys())
 
@@ -350,7 +350,7 @@ def _functions_of_scopes(code: bytes) -> list[str]:
         ['S', 'f', 'f']
     """
     names: list[str] = []
-    words: set[bytes] = set()  # of the statement
+    words: set[bytes] = set()  # words of the statement
     inside, parentheses, named, last = 0, 0, True, b""
     for token in _CODE.findall(code):
         if inside:  # a function's body, or values in braces
@@ -409,7 +409,7 @@ def _read_directive(
 
 def _words_of_directive(directive: re.Match[bytes]) -> bytes:
     """Return the part of a directive that can name macros."""
-    if directive[1] == b"pragma":  # whose first word is none of the source's
+    if directive[1] == b"pragma":  # its first word is no word of the source
         return b" ".join(directive[2].split()[1:])
     return b"" if directive[1] in (b"include", b"error") else directive[2]
 
@@ -436,8 +436,8 @@ def write_check(words: Words, preamble: Preamble, given: Set[str]) -> str:
     """Return a header that NVRTC compiles only if macros expand in it as they do in nvcc.
 
     Args:
-        words: of the source.
-        preamble: of nvcc.
+        words: words of the source.
+        preamble: preamble of nvcc.
         given: macros from the command line, which both compilers get.
     """
     lines = [

@@ -34,9 +34,9 @@ _SAFE = "()[]{}<>*&+-_.;'/=|"
 _NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
 _SYMBOLS = ("unset", "valued", "variables")
 _KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
-# Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
+# End of the launch's own words in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
-_BANK_BYTES = 1 << 16  # of a constant bank, which parameters lie in, too
+_BANK_BYTES = 1 << 16  # bytes of a constant bank, which also has the parameters
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
 
 

@@ -23,7 +23,7 @@ from perfassert.system.confined import (
 )
 
 MOST_FILES = 20_000
-MOST_BYTES = 256 << 20  # of all files
+MOST_BYTES = 256 << 20  # bytes of all files together
 MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
 _BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/)){0,4096}\*/)*"
 _PROBE = re.compile(
@@ -33,7 +33,7 @@ _ASKED = re.compile(rb"__has_(?:include|embed)")
 _PASTED = re.compile(rb"##|%:%:")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
 _CUT_OFF = "includes were followed no further"
-_LINE = 200  # bytes before a directive that are looked at: what follows more may be one
+_LINE = 200  # bytes checked before a directive; behind more bytes it counts as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def closure(
         for name in extra:
             search.reach(name, searched, files)
         while search.queue:
-            current = search.queue.pop()  # a second time where it turns out to be the user's
+            current = search.queue.pop()  # again if it turns out to be the user's
             own = files if current in files else others
             if current not in directives:
                 directives[current], followed = _directives(own[current])
@@ -212,7 +212,7 @@ def check_confined(files: Closure, folders: Sequence[Path]) -> None:
     for path, content in inside.items():
         if path.suffix and not is_source(path):
             raise KernelSourceError(f"#include: {path} is no source file; {FOLDER} is set")
-        if b"\0" in content:  # compilers pass over it, in the middle of a directive, too
+        if b"\0" in content:  # compilers skip NUL, even in a directive
             raise KernelSourceError(f"#include: {path} has a NUL byte; {FOLDER} is set")
         probes = [part.strip() for text in readings(content) for part in _PROBE.findall(text)]
         unnamed = [part for part in probes if _NAMED.fullmatch(part) is None]
@@ -228,5 +228,5 @@ def check_confined(files: Closure, folders: Sequence[Path]) -> None:
                 raise KernelSourceError(
                     f"{path}: #include of {name!r} leads out of what {FOLDER} allows"
                 )
-    for path in files.files.keys() - inside.keys():  # by a link, or named by an option
+    for path in files.files.keys() - inside.keys():  # reached by a link or named by an option
         raise KernelSourceError(f"#include: {outside(path)}")

@@ -35,7 +35,7 @@ Recall = Callable[[str, Callable[[], Any]], Any]
 """Function that returns the value for a key, recalled or else made by the second argument."""
 LOG = logging.getLogger("perfassert.toolchain")
 ABSENT, SPECIAL = "absent", "special"
-_RECORDS = 16  # of one key, the latest last
+_RECORDS = 16  # records of one key, the latest last
 _DIGEST = re.compile("[0-9a-f]{64}")
 _DIGESTED = 4 << 20  # bytes: larger files are programs and libraries, known by size and time
 _SETTINGS = ("/proc/", "/sys/", "/etc/")
@@ -212,7 +212,7 @@ def remember(
     """Return the result that the cache has for the present files, else make and store it.
 
     Args:
-        key: of all that the result depends on but files; see :func:`.cache.key`.
+        key: key of all that the result depends on except files; see :func:`.cache.key`.
         inputs: empty; gathers the files while ``make`` runs.
         make: makes the result and lets ``inputs`` see the files.
         read: makes a result of what ``write`` has made of one.
@@ -220,7 +220,7 @@ def remember(
         recall: keeps in memory what was read from the cache.
 
     Raises:
-        FilesChanged: a file was changed meanwhile.
+        FilesChanged: a file was changed while ``make`` ran.
     """
 
     def find_or_make() -> T:

@@ -95,7 +95,7 @@ def cut(texts: Mapping[str, str], kernel: str, where: str) -> str:
 def called_functions(texts: Mapping[str, str], kernel: str) -> list[str]:
     """Return the kernel and the functions that it calls, transitively."""
     wanted = [kernel]
-    for name in wanted:  # grows while it is walked
+    for name in wanted:  # the list grows during the loop
         for function in _CALLED.findall(texts.get(name, "")):
             if function in texts and function not in wanted:
                 wanted.append(function)
@@ -108,7 +108,7 @@ def sections(text: str) -> dict[str, str]:
     ends = [*(start.start() for start in starts[1:]), len(text)]
     return {
         start[1].removeprefix(".text."): text[start.start() : end]
-        for start, end in zip(starts, ends, strict=False)  # no banner, no section
+        for start, end in zip(starts, ends, strict=False)  # no section without a banner
         if start[1].startswith(".text.")
     }
 

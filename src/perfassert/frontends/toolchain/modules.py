@@ -23,11 +23,11 @@ from .includes import Closure, check_confined, closure
 from .inputs import FileStates, Inputs, digest, remember
 from .names import base_name, demangle, fits, short_name, without_parameters
 
-_NAME = 160  # characters of an instance, which its arguments tell from others
+_NAME = 160  # characters shown of an instance's name
 _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
 
-@dataclass(frozen=True)  # without slots: includes are followed once, and only where it matters
+@dataclass(frozen=True)  # without slots, for the cached closure
 class CompileJob:
     """A source to be compiled for ``arch``.
 
@@ -63,7 +63,7 @@ class CompileJob:
             {
                 str(path): self.states.of(str(path), content)
                 for path, content in read.items()
-                if content is not self.content  # which is part of the key
+                if content is not self.content  # the source's own text is in the key
             }
         )
         return self.closure.files
@@ -86,7 +86,7 @@ class CompileJob:
         asked += [f"toolchain {source.toolchain}"] if source.toolchain else []
         defines = options.definitions(source.defines)
         content = [digest(self.content)]
-        if source.kind == "cuda":  # others count wherever they lie
+        if source.kind == "cuda":  # the path of other kinds does not matter
             content.append(str(source.path.resolve()))
         return cache.key(["module", *content, *asked, *defines, *tools.identity(), *more])
 
@@ -211,7 +211,7 @@ def _debug_cubin(job: CompileJob, outer: Inputs) -> bytes:
             lambda content: base64.b64encode(content).decode(),
             outer,
         )
-    except tools.TooSlow:  # the next time it may be quick enough
+    except tools.TooSlow:  # a later run may be quick enough
         return b""
 
 

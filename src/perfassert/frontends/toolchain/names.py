@@ -39,7 +39,7 @@ def _by_abi(mangled: str) -> str | None:
     try:
         abi = import_module("perfassert.frontends.toolchain._abi")
         name: str | None = abi.demangle(mangled)
-    except (ImportError, ValueError):  # no such letters, a NUL
+    except (ImportError, ValueError):  # characters without an encoding, or a NUL
         return None
     return name
 
@@ -51,7 +51,7 @@ def _by_parser(mangled: str) -> str | None:
 
         tree = parse(mangled)
         text = "" if tree is None else str(tree)
-    except Exception:  # the demangler stops at what it does not know with errors of any kind
+    except Exception:  # the parser raises errors of any kind
         return None
     if not text or "<Node " in text:
         return None

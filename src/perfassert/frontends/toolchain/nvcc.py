@@ -41,7 +41,7 @@ _ESCAPE = re.compile(rb"\\(\d{3}|.)")
 _LETTERS = {b'"': b"%22", b"\\": b"%5C", b"n": b"%0A", b"012": b"%0A", b"015": b"%0D"}
 _ACTS = re.compile(r"[\"$%&|<>^`!;\r\n]")
 _KEPT = ("PATH", "LD_LIBRARY_PATH")
-_CLEANING = ("rm", "erase", "del")  # of nvcc's temporary files: the folder goes as a whole
+_CLEANING = ("rm", "erase", "del")  # skipped: the whole folder is removed later
 
 
 @dataclass(frozen=True, slots=True)

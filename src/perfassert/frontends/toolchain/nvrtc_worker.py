@@ -15,7 +15,7 @@ import json
 import os
 import sys
 
-TYPE_CHECKING = False  # as type checkers know it, without the module
+TYPE_CHECKING = False  # for type checkers, without importing ``typing``
 if TYPE_CHECKING:
     from typing import Any
 
@@ -89,4 +89,4 @@ def lowered_names(
 if __name__ == "__main__":
     json.dump(compile_program(json.load(sys.stdin)), sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # without taking the library apart
+    os._exit(0)  # without unloading the library

@@ -46,7 +46,7 @@ _VALUED = {
 _NAMES = {**_VALUED, **{name: name for name in _VALUED.values()}}
 _GLUED = ("-I", "-D", "-U", "-O")  # the value follows without a separator
 _ARCHITECTURE = frozenset(("--gpu-architecture", "--generate-code", "--gpu-code"))
-_ANY = frozenset(("native", "all", "all-major"))  # whatever the device is
+_ANY = frozenset(("native", "all", "all-major"))  # values that leave the choice to the device
 _PRODUCT = frozenset(
     ("-o", "-c", "-dc", "-ptx", "-cubin", "-fatbin", "-E", "-M", "-MM", "-lto", "-dlto", "-run")
 ) | frozenset(

@@ -107,7 +107,7 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
 
 def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declared]:
     for text in sources:
-        if name not in text or "__global__" not in text:  # as most headers: no need to look closer
+        if name not in text or "__global__" not in text:  # true for most headers
             continue
         plain = _COMMENT.sub(" ", text)
         for start in re.finditer(r"\b__global__\b", plain):

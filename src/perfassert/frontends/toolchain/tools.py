@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
-DEFAULT_LIMIT = 60.0  # seconds, of one run of one tool
-_LONGEST_LIMIT = 1e6  # seconds, which are milliseconds that a system call takes
+DEFAULT_LIMIT = 60.0  # seconds for one run of one tool
+_LONGEST_LIMIT = 1e6  # seconds; a system call takes the limit in milliseconds
 _MEMORY_PER_BYTE = (
     2000  # measured: ptxas 160 for the PTX of 120 kernels, nvdisasm 75 for their code
 )
@@ -58,7 +58,7 @@ _LIBRARIES = (
     "cuda_nvrtc/bin/nvrtc64_*_0.dll",
 )
 _TOOLKIT_LIBRARIES = ("lib64/libnvrtc.so", "bin/x64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll")
-_NEW = "cu13"  # the folder of wheels from CUDA 13 on; those of CUDA 12 have one each
+_NEW = "cu13"  # common folder of the wheels from CUDA 13 on
 _BINARIES = ("cu13/bin", "cuda_nvcc/bin")
 _INCLUDES = ("cu13/include", "cu13/include/cccl", "*/include")  # a wheel of CUDA 12 has its own
 _WHEELS = {
@@ -267,16 +267,16 @@ def run_tool(
     """Run one tool, as :func:`perfassert.system.processes.run_process` does.
 
     Args:
-        name: what messages call it.
+        name: name in messages.
         command: the program and its arguments.
-        folder: where it runs and writes.
+        folder: working folder, the only one that it writes to.
         reads: the files and folders of sources that it may read.
-        script: whether the program is a script of ours, in Python.
+        script: True for a Python script of perfassert.
         stdin: text that it reads.
         environment: variables of its own, besides those of ours that tools need.
         limit: seconds of processor time; :func:`time_limit` where none is given.
         memory: bytes of address space.
-        inputs: sees the files that it opens, looks for or starts.
+        inputs: record of the files that it opens, looks for or starts.
 
     Raises:
         TooSlow: it did not finish in time.
@@ -337,7 +337,7 @@ def _environment(folder: str | Path | None) -> dict[str, str]:
 
 @lru_cache(maxsize=32)
 def _candidates(name: str, searched: tuple[str | None, ...]) -> tuple[Tool, ...]:
-    del searched  # read again below: here it only keys the cache
+    del searched  # only a key of the cache; read again below
     finder = _libraries if name == "nvrtc" else _executables
     unique: dict[str, Tool] = {}
     for tool in finder(name):
@@ -404,7 +404,7 @@ def package_folders(name: str) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=16)
 def _package_on(name: str, import_path: tuple[str, ...]) -> tuple[Path, ...]:
-    del import_path  # read by find_spec: here it only keys the cache
+    del import_path  # only a key of the cache; find_spec reads it
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
