@@ -143,9 +143,7 @@ class MeasuredInstruction:
 
     @property
     def issued(self) -> float:
-        """Executions of the instruction by warps; its ``selected`` samples if the file has no
-        count.
-        """
+        """Executions of the instruction by warps, else its ``selected`` samples."""
         return self.all.get("selected", 0.0) if self.executed is None else self.executed
 
 
@@ -166,7 +164,7 @@ class MeasuredSamples:
     def join_listing(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
         """Return the samples of a disassembled binary: instruction i gets those at its offset.
 
-        Modifiers that only one disassembler prints are let pass; only padding after the end may be
+        Modifiers that only one disassembler prints are ignored. Only padding after the end may be
         missing.
 
         Args:

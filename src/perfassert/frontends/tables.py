@@ -55,9 +55,7 @@ class KernelTableReader(TableReader):
         return self.expression(key, value)
 
     def accesses(self, key: str, value: Any) -> dict[str, Any]:
-        """Return the arguments for :meth:`Kernel.from_accesses`, with those of :class:`Field`
-        within.
-        """
+        """Return the arguments for :meth:`Kernel.from_accesses`, including those of its fields."""
         table = self.section(key, value)
         self.check_keys(key, table, ACCESSES)
         fields = table.get("fields", [])
@@ -125,7 +123,7 @@ class KernelTableReader(TableReader):
         )
 
     def buffer(self, key: str, given: dict[str, Any]) -> Any:
-        """Return the value of a buffer's table: in this class, the arguments of :class:`Buffer`."""
+        """Return the value of a buffer's table: here the arguments of :class:`Buffer`."""
         return given
 
     def _map(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,9 +134,7 @@ class KernelTableReader(TableReader):
         return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
 
     def tensor_map(self, key: str, given: dict[str, Any]) -> Any:
-        """Return the value of a tensor map's table: in this class, the arguments of
-        :class:`TensorMap`.
-        """
+        """Return the value of a tensor map's table: here the arguments of :class:`TensorMap`."""
         return given
 
     def file(self, key: str, value: Any) -> str:
@@ -146,9 +142,7 @@ class KernelTableReader(TableReader):
         return str(self.path.parent / self.string(key, value))
 
     def constant(self, key: str, value: Any) -> Any:
-        """Read a number, an expression, ``"null"``, or a list or table (by member or byte) of
-        those.
-        """
+        """Read a number, an expression, ``"null"``, or a list or table (by member or byte)."""
         if isinstance(value, dict):
             return {member_key(k): self.constant(f"{key}.{k}", v) for k, v in value.items()}
         if isinstance(value, list):

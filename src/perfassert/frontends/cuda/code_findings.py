@@ -113,7 +113,7 @@ def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
 
 
 def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
-    """Instructions with their weights, and jumps → where to."""
+    """Return the instructions with their weights, and jumps as index → index of the target."""
     code: list[_Place] = []
     labels: dict[str, int] = {}
     for match in _LINE.finditer(text):
@@ -133,7 +133,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
         ):
             continue
         jumps[number] = labels.get(targets[-1], len(code))
-    for number, start in jumps.items():  # nvdisasm ends with a jump to itself
+    for number, start in jumps.items():  # a jump to itself is no loop
         for inside in range(start, number + 1 if start < number else 0):
             depths[inside] += 1
     for place, depth in zip(code, depths, strict=True):
@@ -142,7 +142,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
 
 
 class _Walk:
-    """Return the instructions with their weights, and jumps as index → index of the target."""
+    """Walk over a listing that collects the addresses and branches of lanes."""
 
     def __init__(self, total: float) -> None:
         self.total = total

@@ -218,7 +218,7 @@ class _Call:
 
 
 def _in_columns(value: Buffer) -> Buffer:
-    """Return a row-major buffer's data in column-major order, which Numba was told of."""
+    """Return the buffer in column-major order, the layout that Numba was told of."""
     if value.data is None:
         return value
     columns = value.data.ravel(order="F")

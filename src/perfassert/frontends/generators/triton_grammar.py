@@ -1,5 +1,6 @@
-"""Grammar of the Triton functions that are compiled from a file: the part of Python that
-generators print.
+"""Grammar of the Triton functions that are compiled from a file.
+
+The grammar is the part of Python that generators print.
 
 Triton evaluates the syntax tree of a function in this process, so that a function which could name
 any Python object could run any Python code. :func:`check_functions` reads a function node by node

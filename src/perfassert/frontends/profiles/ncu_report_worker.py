@@ -1,4 +1,4 @@
-"""Reads a report of Nsight Compute, in a sandboxed process of its own.
+"""Worker that reads a report of Nsight Compute in a sandboxed process of its own.
 
 A script, not a module of the package: it is started by path with ``python -I -S`` and imports the
 standard library, and NVIDIA's ``ncu_report`` from the folder that it is given. Request (JSON on

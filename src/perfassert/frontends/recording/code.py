@@ -59,7 +59,8 @@ UNKNOWN_FUNCTION = struct.pack("<8i", _UNKNOWN, *(0,) * 7)
 class Module:
     """A fat binary, cubin or PTX text as the program registered or loaded it.
 
-    ``sources``: texts that may declare the kernels' parameters, beside those that line tables name.
+    ``sources`` has texts that may declare the kernels' parameters, in addition to the files that
+    line tables name.
     """
 
     def __init__(self, content: bytes, device: Device, sources: Iterable[str] = ()) -> None:

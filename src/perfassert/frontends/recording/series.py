@@ -52,9 +52,7 @@ class LaunchSeries:
         return max(counts) - min(counts) <= _ALIKE * max(counts)
 
     def start(self, alike: object, sample: Sample | None) -> int:
-        """Return a new number for a launch that is the first of its kind or differs from the
-        latest.
-        """
+        """Return a new number for a launch that starts its kind or differs from the latest."""
         self._started += 1
         self.latest[alike], self._sampled[alike] = self._started, sample
         return self._started

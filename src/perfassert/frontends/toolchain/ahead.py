@@ -31,7 +31,7 @@ class Ahead:
         self._pool = ThreadPoolExecutor(max(1, cores() - 1), "perfassert-ahead")
 
     def start(self, wanted: Iterable[Wanted]) -> None:
-        """Start to build these in order; builds that the cache holds cost nothing."""
+        """Start to build these in order; the cache answers the builds that it holds."""
         for source, arch in wanted:
             self._pool.submit(builds.build, source, arch)
 

@@ -19,7 +19,10 @@ _HOPPER = 90  # the oldest architecture with an ``a`` variant
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """``number`` is the compute capability × 10; ``suffix`` is ``""``, ``"a"`` or ``"f"``."""
+    """An architecture.
+
+    ``number`` is the compute capability × 10. ``suffix`` is ``""``, ``"a"`` or ``"f"``.
+    """
 
     number: int
     suffix: str = ""

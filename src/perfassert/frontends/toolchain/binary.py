@@ -81,9 +81,10 @@ class LaunchLimits:
 class Parameter:
     """One kernel parameter: ``offset`` from the parameter base and ``size``, both in bytes.
 
-    ``name`` is the source text's, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type of the
-    value, or of what a pointer points to, without qualifiers; ``None`` where it is unknown, and
-    ``pointer`` is ``False`` then. ``members``: of a structure whose layout is known.
+    ``name`` is the one in the source text, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type
+    of the value, or of what a pointer points to, without qualifiers. It is ``None`` if the type is
+    unknown, and then ``pointer`` is ``False``. ``members`` has those of a structure with a known
+    layout.
     """
 
     name: str
@@ -121,19 +122,19 @@ class Unset:
 class Binary:
     """One kernel compiled for one architecture.
 
-    ``kernel`` is demangled, without parameter list; ``arch`` is what the code was compiled for.
-    ``listing`` is nvdisasm's text of the kernel's section and of the sections of the functions
-    that it calls.
+    ``kernel`` is demangled, without parameter list. ``arch`` is the architecture that the code was
+    compiled for. ``listing`` is nvdisasm's text of the kernel's section and of the sections of the
+    functions that it calls.
 
-    ``registers`` are per thread; ``shared_bytes`` is the static shared memory of a block, as
-    declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
-    frame of a thread, callees included; ``parameter_base`` is the offset of the first parameter
-    in constant bank 0; ``constants`` has the initialised constant banks other than 0, ``unset``
-    what in them is not initialised, ``valued`` what is; ``variables`` those in global memory, by
-    where in constant bank 4 the loader writes their address;
-    ``limits``: which launches a driver accepts;
-    ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
-    as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
+    ``registers`` are per thread. ``shared_bytes`` is the static shared memory of a block, as
+    declared, without the 1024 B that sm_90 and later reserve. ``local_bytes`` is the stack frame of
+    a thread, callees included. ``parameter_base`` is the offset of the first parameter in constant
+    bank 0. ``constants`` has the initialised constant banks other than 0. ``unset`` has their
+    symbols without a value, ``valued`` those with one. ``variables`` has variables in global
+    memory, by the place in constant bank 4 where the loader writes their address. ``limits`` has
+    the launches that a driver accepts. ``code_bytes`` is the size of the kernel's section.
+    ``files`` maps the user's source files, as the listing names them, to their text. ``digest`` is
+    a SHA-256 of all of it except ``tools``.
     """
 
     kernel: str

@@ -31,7 +31,7 @@ T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
 _FORMAT = 18
 _LEVEL = 1  # level of zlib; 1 already shrinks listings to a tenth
-_COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
+_COUNTED = 1 / 256  # share of the bound; only 1 in 16 smaller entries triggers a scan of the folder
 _SUFFIX = ".kernel"
 _in_the_making: dict[str, Future[Any]] = {}
 if hasattr(os, "register_at_fork"):  # threads that make entries stay in the parent

@@ -1,4 +1,4 @@
-"""Can NVRTC and nvcc make different code of one text?
+"""Test of whether NVRTC and nvcc can make different code of one source.
 
 nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. So
 ``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC and a power of doubles by nvcc, as

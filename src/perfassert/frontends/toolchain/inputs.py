@@ -99,9 +99,9 @@ class FileStates:
         return digest(content)
 
     def counts(self, path: str) -> bool:
-        """Return False for a file that cannot change a result, or only with the key.
+        """Return False for a file that cannot change a result, or whose change changes the key.
 
-        A link counts wherever it leads: it can be replaced.
+        A link counts wherever it leads, since the link can be replaced.
         """
         if path.startswith(_SETTINGS):
             return False
@@ -113,7 +113,7 @@ class FileStates:
     def alike(self, files: Mapping[str, str]) -> dict[str, str]:
         """Return, for each group of files with the same content, which of them are one file.
 
-        ``#pragma once`` goes by that, and by times: a copy is another file, a link is not.
+        ``#pragma once`` compares identities and times: a copy is another file, a link is not.
         """
         groups: dict[str, list[str]] = {}
         for path, state in sorted(files.items()):
@@ -153,7 +153,7 @@ class Inputs:
     def __init__(self, states: FileStates, fallback: Callable[[], Mapping[str, str] | str]) -> None:
         self._states = states
         self._fallback = fallback
-        """States of files that the source's text suggests, or the reason why it cannot."""
+        """Function for the states of files by the source's text, or the reason if it has none."""
         self._private: tuple[str, ...] = ()
         self.files: dict[str, str] = {}
         self.why_unknown = ""

@@ -48,10 +48,10 @@ _CLEANING = ("rm", "erase", "del")  # skipped: the whole folder is removed later
 class Compilation:
     """One run of nvcc.
 
-    ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in
-    ``folder``, a private one. ``options`` are nvcc's own, ``host`` the preprocessor's, which may
-    have any text. ``appended`` is code that stands behind the source. ``reads`` are the folders
-    that headers lie in, ``inputs`` sees the files that the commands open.
+    ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in the
+    private folder ``folder``. ``options`` are nvcc's own. ``host`` has the preprocessor's options,
+    which may be any text. ``appended`` is code that is added behind the source. ``reads`` are the
+    folders of headers. ``inputs`` records the files that the commands open.
     """
 
     nvcc: tools.Tool
@@ -98,10 +98,10 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
 
 
 def preprocessor(compilation: Compilation) -> Callable[[str, Inputs | None], str]:
-    """Return a function that preprocesses the source, behind nvcc's own headers, as it is then.
+    """Return a function that preprocesses the source's present text behind nvcc's headers.
 
-    It takes an option of the host's preprocessor, which may be empty, and what sees the files that
-    are opened. It raises :class:`KernelSourceError` where the preprocessor takes none of it.
+    The function takes an option of the host's preprocessor, which may be empty, and the record of
+    the files that are opened. It raises :class:`KernelSourceError` if the preprocessor fails.
 
     Raises:
         KernelSourceError: the host's compiler is none that nvcc knows.

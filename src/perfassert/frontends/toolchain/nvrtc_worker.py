@@ -1,4 +1,4 @@
-"""Runs NVRTC on one program, in a process of its own so that a time limit holds.
+"""Worker that runs NVRTC on one program, in its own process so that a time limit holds.
 
 A script, not a module of the package: it is started by path with ``python -I`` and imports the
 standard library only, of that what is quick to import. Request (JSON on standard input):
