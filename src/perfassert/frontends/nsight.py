@@ -35,9 +35,10 @@ class StallColumn:
     meaning: str
 
 
-# NVIDIA's own correspondence of these to the older reasons, which are the GPA paper's (nvprof's
-# metrics in the CLI manual of Nsight Compute), also puts drain into memory throttle, dispatch and
-# misc into other. It has mio as pipe busy: here a throttle, since shared memory is most of it.
+# The reasons are the older ones of nvprof and the GPA paper. NVIDIA's own table from these columns
+# to the reasons (CLI manual of Nsight Compute, metrics of nvprof) also puts drain into memory
+# throttle, dispatch and misc into other. It has mio as pipe busy; here mio is memory throttle,
+# since most of its stalls are by shared memory.
 STALL_COLUMNS = tuple(
     StallColumn(tuple(spellings.split()), reason, meaning)
     for spellings, reason, meaning in (

@@ -70,7 +70,7 @@ AnyPath = Union[str, "PathLike[str]"]
 _UNSURE = 0.5
 """Largest relative error of the executed blocks' mean work; beyond it, the mean is a guess."""
 _SAID = 0.1
-"""Relative error of the mean work up to which no assumption is stated."""
+"""Relative error of the mean work that needs no assumption; the standard error is 5 % then."""
 _FLOPS = {
     "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
     "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,

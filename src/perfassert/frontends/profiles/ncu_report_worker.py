@@ -1,7 +1,7 @@
 """Worker that reads a report of Nsight Compute in a sandboxed process of its own.
 
-A script, not a module of the package: it is started by path with ``python -I -S`` and imports the
-standard library, and NVIDIA's ``ncu_report`` from the folder that it is given. Request (JSON on
+The worker is a script, not a module of the package. It is started by path with ``python -I -S``. It
+imports the standard library, and NVIDIA's ``ncu_report`` from a given folder. Request (JSON on
 standard input): ``package`` (that folder), ``report`` (path), ``launch`` (number, or null).
 Response (JSON on standard output): ``launches``, each with ``name``, ``mangled`` and ``metrics``
 (name → value and unit); or, of one launch, ``metrics`` (names), ``instructions`` (address, SASS,

@@ -1,21 +1,22 @@
 """Test of whether NVRTC and nvcc can make different code of one source.
 
-nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. So
-``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC and a power of doubles by nvcc, as
-``<cmath>`` declares one, and ``INT_MAX`` is a macro by nvcc alone. What could differ is found in
-four steps:
+nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. For example,
+``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC. By nvcc it is a power of doubles,
+which ``<cmath>`` declares. ``INT_MAX`` is a macro by nvcc alone. Differences are found in four
+steps:
 
 1. The host's preprocessor lists what nvcc has read before the first line of a source
    (:func:`read_preamble`): macros with their expansions, and names that are declared.
-2. The words of the source and of all its headers are looked up in that list. A directive, an
-   include of a header that is nobody's source, or a word that the two may take otherwise decides
-   for nvcc (:func:`find_difference`).
-3. nvcc's front end reads GNU's dialect, NVRTC's does not: ``void*`` can be added to, ``enum`` has
-   another type. That changes code, in place of failing, only where the language chooses by what
-   is well-formed or of which type: among overloads, specialisations, and by operators that ask.
-   Sources that let it choose are nvcc's (:func:`_check_no_choice`).
-4. For the macros among the words, NVRTC itself is asked: a header that it reads first fails to
-   compile where one expands to something else (:func:`write_check`).
+2. The words of the source and of all its headers are looked up in that list. nvcc compiles the
+   source if a directive or a word may mean something else to NVRTC, or if a header is included
+   that is none of the user's (:func:`read_words`, :func:`find_difference`).
+3. nvcc's front end reads GNU's dialect, NVRTC's does not: GNU allows arithmetic on ``void*``, and
+   ``enum`` has another type. Mostly such a source fails in one of them. It compiles to other code
+   only where the language chooses by types or by what is well-formed: among overloads and
+   specialisations, and by operators such as ``noexcept``. nvcc compiles every source with such a
+   choice (:func:`_check_no_choice`).
+4. NVRTC itself checks the macros among the words: it first reads a header that fails to compile if
+   a macro expands to something else (:func:`write_check`).
 
 Example: of ``__global__ void k(float* x) { x[threadIdx.x] = rsqrtf(2.f); }`` the word
 ``__global__`` is a macro, whose expansion NVRTC confirms; ``threadIdx`` and ``rsqrtf`` are declared

@@ -13,7 +13,7 @@ A file that :func:`to_fixture` writes needs no toolchain. It starts with lines o
 
 Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …).
 Lines ``//ptx: …``, which earlier versions wrote, are passed over. A listing without the header
-gives what it can; the rest is assumed.
+gives the facts that it has; the rest is assumed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An entry of the cache is found in two steps. Its key (source, options, tools) leads to *records*:
 for each earlier compilation the state of every file that the compiler's process opened, looked for
-or started. The record whose states are those of now leads to the result. Example, for a source with
-``#if __has_include("fast.h")``::
+or started. The record whose states are the present ones leads to the result. Example, for a source
+with ``#if __has_include("fast.h")``::
 
     key of k.cu  →  record 1: k.cu = 3fc1…, fast.h absent    → result 1
                     record 2: k.cu = 3fc1…, fast.h = 9ab0…   → result 2

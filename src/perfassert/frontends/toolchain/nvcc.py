@@ -1,8 +1,8 @@
-"""Compiling by nvcc, whose commands run here: nvcc itself hands them to a shell.
+"""Compilation by nvcc's commands, run here without the shell that nvcc itself would use.
 
-nvcc is asked for its commands (``--dryrun``) for a source, options and names of ours alone; texts
-of the user's take their places in the words of these commands afterwards. So a path, a macro's
-value or a folder of headers is one argument of one program, whatever letters it has.
+nvcc prints its commands (``--dryrun``) for placeholder names of perfassert's own. The user's texts
+then replace the placeholders in the words of these commands. So a path, a macro's value or a folder
+of headers is one argument of one program, whatever characters it has.
 
 Example of what nvcc prints, shortened::
 

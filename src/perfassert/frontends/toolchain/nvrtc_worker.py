@@ -1,7 +1,7 @@
 """Worker that runs NVRTC on one program, in its own process so that a time limit holds.
 
-A script, not a module of the package: it is started by path with ``python -I`` and imports the
-standard library only, of that what is quick to import. Request (JSON on standard input):
+The worker is a script, not a module of the package. It is started by path with ``python -I``. It
+imports only quick modules of the standard library. Request (JSON on standard input):
 ``library``, ``name`` (file name for diagnostics), ``source`` (path of the text), ``options``,
 ``expressions``, ``out`` (folder). Response (JSON on standard output): ``status`` of the
 compilation, ``log``, ``lowered`` (name expression → mangled name); the folder then has ``ptx`` and
