@@ -1,1 +1,1 @@
-"""What users write → kernel descriptions."""
+"""Front ends: kernel descriptions from what users write."""

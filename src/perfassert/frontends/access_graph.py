@@ -1,8 +1,8 @@
-"""The graph of a kernel that is given by address expressions alone.
+"""Instruction graph of a kernel that is given by address expressions alone.
 
-It begins with its index; its loads are independent; its arithmetic is one chain for each update
-and each of the ``ilp`` independent parts; its stores follow. Every two flops are taken for one
-fused multiply-add.
+The graph begins with the arithmetic of the thread's index. The loads are independent of each other.
+The floating-point arithmetic forms one dependent chain for each update and each of the ``ilp``
+independent parts. The stores follow. Two flops count as one fused multiply-add.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ARITHMETIC = {
     "float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32",
     "float16": "fp16", "bfloat16": "fp16",
 }  # fmt: skip
-"""Operation class that does the arithmetic of a dtype; else ``int32``."""
+"""Dtype → operation class of its arithmetic; any other dtype counts as ``int32``."""
 LOAD, STORE = "global_load", "global_store"
 _FLOPS_PER_INSTRUCTION = 2
 _MOST_CHAINS = 2**12
 
 
 def access_graph(kernel: AccessKernel) -> InstructionGraph:
-    """Loads, arithmetic, stores; memory nodes carry their access. The kernel keeps it."""
+    """Return the graph of loads, arithmetic and stores, built once per kernel and kept by it."""
     return kernel.found.once(access_graph, lambda: _graph(kernel))
 
 
@@ -40,14 +40,16 @@ def _graph(kernel: AccessKernel) -> InstructionGraph:
 
 
 def _index(g: GraphBuilder) -> NodeRef:
-    """Thread and block index, their combination, the guard, the address."""
+    """Add the index arithmetic (block and thread index, guard, address); return its last node."""
     thread, block = g.op("special_register"), g.op("special_register")
     index = g.op("imad", thread, block)
     return g.op("imad", index, g.op("compare", index))
 
 
 def _arithmetic(g: GraphBuilder, kernel: AccessKernel, loads: list[NodeRef]) -> list[NodeRef]:
-    """The chains; their first instructions take the loads in turn."""
+    """Add the chains of arithmetic; return their ends and the loads that no chain takes."""
+    # 20 flops with ilp = 2 and 3 loads: 10 instructions in 2 chains of 5. Chain 0 takes loads 0
+    # and 2, chain 1 takes load 1; a loop of 3 iterations holds the rest of both chains.
     count = -(-int(kernel.flops) // _FLOPS_PER_INSTRUCTION)
     chains = min(kernel.updates_per_thread * kernel.ilp, count)
     if not chains:

@@ -1,4 +1,4 @@
-"""Which front end reads a file: the one place that tells them apart."""
+"""Choice of the front end that reads a file, by its suffix or its first bytes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _HINTS = ("updates_per_thread", "trip_counts", "assume", "constants", "toolchain
 
 @dataclass(frozen=True, slots=True)
 class FileFrontend:
-    """Makes kernels of files; ``takes``: what can be said to it besides path and kernel.
+    """A front end that makes kernels of files with certain suffixes.
 
-    ``name``: the key of its sources in TOML files, ``""`` for those of plug-ins.
+    ``name`` is the key of its sources in TOML files, ``""`` for the front end of a plug-in.
+    ``takes`` names the keyword arguments that it accepts besides path and kernel.
     """
 
     name: str
@@ -30,7 +31,7 @@ class FileFrontend:
 
 
 def _compiled_frontend(name: str) -> Callable[..., Kernel]:
-    """``from_<name>``, imported when a kernel is made."""
+    """Return a function that calls ``from_<name>`` and imports it only when it is called."""
 
     def make(path: Path, kernel: str | None, **given: Any) -> Kernel:
         from perfassert.frontends.cuda import kernels
@@ -49,14 +50,15 @@ OWN: Mapping[str, FileFrontend] = {
         ("cubin", (".cubin", ".sass", ".fatbin", ".o", ".a", ".so"), ("arch", "parameters")),
     )
 }
-"""perfassert's own, by name."""
+"""Front ends of perfassert itself, by name."""
 _BY_SUFFIX = {suffix: own for own in OWN.values() for suffix in own.suffixes}
 
 
 def frontend_of(source: str) -> FileFrontend:
-    """By the suffix of a file; :class:`~perfassert.KernelSourceError` where there is none.
+    """Return the front end for a file's suffix.
 
-    Programs have none and libraries many (``.so.1``): these are known by how they begin.
+    Programs have no suffix and libraries have many (``.so.1``): a file that begins as compiled code
+    is read as one. Any other file raises :class:`~perfassert.KernelSourceError`.
     """
     suffix = Path(source).suffix
     if suffix in _BY_SUFFIX:

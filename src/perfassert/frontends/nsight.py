@@ -1,7 +1,7 @@
-"""Nsight Compute's source page: the samples of each instruction of a kernel on a real GPU.
+"""Stall samples of each instruction, from the source page of Nsight Compute.
 
-Columns go by name: releases call them differently and add some, and a report has the names of
-metrics. Nothing in the file is evaluated.
+Columns are found by name, since releases of the tool name them differently and add some, and a
+report has names of metrics instead. Nothing in the file is evaluated.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from perfassert.kernel.samples import Count, Samples
 
 @dataclass(frozen=True, slots=True)
 class StallColumn:
-    """Spellings of one ``stall_*`` column, what it is counted as, and when a warp is in it."""
+    """One ``stall_*`` column: its spellings, its reason, and what a warp in the state waits for."""
 
     spellings: tuple[str, ...]
     reason: str
     meaning: str
 
 
-# NVIDIA's own correspondence of these to the older reasons, which are the GPA paper's (nvprof's
-# metrics in the CLI manual of Nsight Compute), also puts drain into memory throttle, dispatch and
-# misc into other. It has mio as pipe busy: here a throttle, since shared memory is most of it.
+# The reasons are the older ones of nvprof and the GPA paper. NVIDIA's own table from these columns
+# to the reasons (CLI manual of Nsight Compute, metrics of nvprof) also puts drain into memory
+# throttle, dispatch and misc into other. It has mio as pipe busy; here mio is memory throttle,
+# since most of its stalls are by shared memory.
 STALL_COLUMNS = tuple(
     StallColumn(tuple(spellings.split()), reason, meaning)
     for spellings, reason, meaning in (
@@ -61,7 +62,7 @@ STALL_COLUMNS = tuple(
         ("misc", "other", "something else"),
     )
 )
-"""A column with another name counts as ``other``."""
+"""Stall columns that are known; a column with any other name counts as ``other``."""
 
 _REASON = {name: column.reason for column in STALL_COLUMNS for name in column.spellings}
 _CANONICAL = {name: column.spellings[0] for column in STALL_COLUMNS for name in column.spellings}
@@ -103,7 +104,7 @@ COUNTERS: Mapping[str, tuple[str, ...]] = {
         for suffix in ("", "_excessive", "_ideal")
     },
 }
-"""Optional columns: the name of the counter here, and its names there in lower case."""
+"""Optional columns: name of the counter in perfassert → its names in the file, in lower case."""
 
 _NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _NOTHING = ("", "-", "n/a")
@@ -116,11 +117,13 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInstruction:
-    """A row: samples by reason of :data:`~perfassert.kernel.samples.REASONS`, as in the file.
+    """One row of a source page: the samples of one instruction.
 
-    ``offset``: bytes from the start of the kernel. ``latency``: the not-issued samples, which
-    the tool may take in another pass than ``all``. ``executed``: per warp; None where the column
-    is missing. ``counters``: the columns of :data:`COUNTERS` that are there.
+    ``offset`` is in bytes from the start of the kernel. ``all`` and ``latency`` are samples by
+    reason of :data:`~perfassert.kernel.samples.REASONS`, as in the file. ``latency`` has the
+    not-issued samples, which the tool may take in another pass than ``all``. ``executed`` counts
+    executions by warps, None where the column is missing. ``counters`` has those columns of
+    :data:`COUNTERS` that the file has.
     """
 
     line: int
@@ -132,7 +135,7 @@ class MeasuredInstruction:
     counters: Mapping[str, float]
 
     def counts(self) -> dict[str, Count]:
-        """By reason, without zeros; never more latency samples than samples."""
+        """Return the samples by reason, without zeros; latency samples are at most all samples."""
         return {
             reason: Count(number, min(number, self.latency.get(reason, 0.0)))
             for reason, number in self.all.items()
@@ -141,7 +144,7 @@ class MeasuredInstruction:
 
     @property
     def issued(self) -> float:
-        """How often it was executed, or its ``selected`` samples."""
+        """Executions of the instruction by warps, else its ``selected`` samples."""
         return self.all.get("selected", 0.0) if self.executed is None else self.executed
 
 
@@ -160,9 +163,9 @@ class MeasuredSamples:
     instructions: tuple[MeasuredInstruction, ...]
 
     def join_listing(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
-        """Samples of a disassembled binary: instruction i has the samples of its offset.
+        """Return the samples of a disassembled binary: instruction i gets those at its offset.
 
-        Modifiers that only one disassembler prints are let pass; only padding after the end may be
+        Modifiers that only one disassembler prints are ignored. Only padding after the end may be
         missing.
 
         Args:
@@ -218,7 +221,7 @@ def read_samples(
         path: a report (``.ncu-rep``), which needs ``pip install "perfassert[ncu]"``, or its source
             page as CSV: ``ncu --import REPORT --page source --print-source sass --csv``.
         kernel: full name or function name. Default (None): the only launch of the file.
-        launch: which launch among those of that name, from 0. Default (None): the only one.
+        launch: number among the launches of that name, from 0. Default (None): the only one.
 
     Returns:
         Samples by instruction, for :func:`perfassert.advise`.
@@ -273,7 +276,7 @@ def read_samples(
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """Positions of columns; the stalls by canonical name, so that a synonym never counts twice."""
+    """Positions of the columns; stall columns have canonical names, so no synonym counts twice."""
 
     width: int
     address: int
@@ -311,7 +314,7 @@ def _choose_page(
 
 
 def _short_names(kernel: str) -> tuple[str, str]:
-    """``ns::f`` and ``f`` of ``void ns::f<int>(float *)``."""
+    """Return ``ns::f`` and ``f`` for ``void ns::f<int>(float *)``."""
     name = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
     qualified = re.split(r"[<(]", name, maxsplit=1)[0].strip().rpartition(" ")[2]
     return qualified, qualified.rpartition("::")[2]
@@ -393,7 +396,8 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
 
 
 def _fit_cells(cells: list[str], header: _Header) -> list[str]:
-    """Without the last comma's cell; operands of SASS that is not quoted put together again."""
+    """Return the row without an empty last cell and with the operands of unquoted SASS joined."""
+    # 4 columns, source second: 0, LDG R2, [R4], 5, 7, "" has "LDG R2, [R4]" as its source.
     surplus = len(cells) - header.width
     if surplus > 0 and not cells[-1]:
         cells, surplus = cells[:-1], surplus - 1
@@ -404,7 +408,7 @@ def _fit_cells(cells: list[str], header: _Header) -> list[str]:
 
 
 def _parse_count(cell: str) -> float | None:
-    """``None`` for what is no count."""
+    """Return the count in a cell: 0 for an empty cell or a percentage, None if it is no number."""
     if cell.lower() in _NOTHING or cell.endswith("%"):
         return 0.0
     value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else float("nan")
@@ -412,7 +416,7 @@ def _parse_count(cell: str) -> float | None:
 
 
 def _by_reason(columns: Mapping[str, float], total: float) -> dict[str, float]:
-    """What no column explains of the total counts as ``other``, too."""
+    """Sum samples by reason; the part of the total that no column explains counts as ``other``."""
     reasons: dict[str, float] = {}
     for name, number in columns.items():
         reason = _REASON.get(name, "other")
@@ -444,5 +448,5 @@ def _same_opcode(first: str, second: str) -> bool:
 
 
 def _is_padding(text: str) -> bool:
-    """A function ends in a branch to itself and NOPs, which are never executed."""
+    """Return True for the padding behind a function: a branch to itself or NOPs, never executed."""
     return _opcode(text)[0] in _PADDING

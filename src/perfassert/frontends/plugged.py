@@ -1,4 +1,4 @@
-"""Front ends of plug-ins, found by the suffix of the file."""
+"""Front ends of plug-ins, chosen by the suffix of the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Frontend = Callable[[Path, "str | None"], Kernel]
 
 
 def frontend(suffix: str, source: str, own: Sequence[str]) -> Frontend:
-    """The front end for a suffix; :class:`KernelSourceError` where there is none."""
+    """Return the plug-in's front end for a suffix; :class:`KernelSourceError` if there is none."""
     frontends = _plugged_frontends(own)
     make = frontends.get(suffix) if suffix else None
     if make is None:

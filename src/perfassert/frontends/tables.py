@@ -1,6 +1,6 @@
-"""Kernels and launches as tables of a TOML file describe them: the reading, by type.
+"""Readers for the kernels and launches in a TOML file, one method for each type of value.
 
-Integers may be expressions, ``"n // 16"``; what they may name is up to the kind of file.
+An integer may be an expression, ``"n // 16"``. The kind of file decides which names it may use.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ TENSOR_MAP = ("shape", "box", "dtype", "strides", "element_strides", "swizzle")
 
 
 class KernelTableReader(TableReader):
-    """Reads accesses, fields, launches and their arguments.
+    """Reader for tables of accesses, fields, launches and their arguments.
 
-    ``known_names``: constants in sight; other names that an expression uses go to ``uses``.
+    ``known_names`` are the constants in scope. Other names that an expression uses go to ``uses``.
     """
 
     launch_keys: tuple[str, ...] = LAUNCH
@@ -38,7 +38,7 @@ class KernelTableReader(TableReader):
         self.known_names: Collection[str] = ()
 
     def expression(self, key: str, value: Any) -> IntegerOrText:
-        """An integer or an expression; its names are noted."""
+        """Return an integer or an expression; the names in the expression are noted in ``uses``."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             self.fail(key, f"must be an integer or an expression, not {value!r}")
         if isinstance(value, str):
@@ -55,7 +55,7 @@ class KernelTableReader(TableReader):
         return self.expression(key, value)
 
     def accesses(self, key: str, value: Any) -> dict[str, Any]:
-        """The arguments of :meth:`Kernel.from_accesses`; fields as those of :class:`Field`."""
+        """Return the arguments for :meth:`Kernel.from_accesses`, including those of its fields."""
         table = self.section(key, value)
         self.check_keys(key, table, ACCESSES)
         fields = table.get("fields", [])
@@ -106,7 +106,7 @@ class KernelTableReader(TableReader):
         return {k: self.argument(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def argument(self, key: str, value: Any) -> Any:
-        """A number, an expression, ``"null"``, the table of a buffer, tensor map or structure."""
+        """Read an argument: a number, an expression, ``"null"``, or the table of a larger value."""
         if not isinstance(value, dict):
             return self.constant(key, value)
         if of_a_tensor_map(value):
@@ -123,7 +123,7 @@ class KernelTableReader(TableReader):
         )
 
     def buffer(self, key: str, given: dict[str, Any]) -> Any:
-        """What a buffer's table comes to: here the arguments of :class:`Buffer`."""
+        """Return the value of a buffer's table: here the arguments of :class:`Buffer`."""
         return given
 
     def _map(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,15 +134,15 @@ class KernelTableReader(TableReader):
         return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
 
     def tensor_map(self, key: str, given: dict[str, Any]) -> Any:
-        """What a tensor map's table comes to: here the arguments of :class:`TensorMap`."""
+        """Return the value of a tensor map's table: here the arguments of :class:`TensorMap`."""
         return given
 
     def file(self, key: str, value: Any) -> str:
-        """A path beside the file that is read, perhaps with a part of it behind a colon."""
+        """Return a path relative to the file being read; a part of the file may follow a colon."""
         return str(self.path.parent / self.string(key, value))
 
     def constant(self, key: str, value: Any) -> Any:
-        """A number, an expression or ``"null"``; lists and tables (by member or byte) of them."""
+        """Read a number, an expression, ``"null"``, or a list or table (by member or byte)."""
         if isinstance(value, dict):
             return {member_key(k): self.constant(f"{key}.{k}", v) for k, v in value.items()}
         if isinstance(value, list):
@@ -153,10 +153,10 @@ class KernelTableReader(TableReader):
 
 
 def of_a_buffer(table: Mapping[Any, Any]) -> bool:
-    """Whether it describes one; a structure may have members of these names, too."""
+    """Return True if a table describes a buffer; a structure may have members of these names."""
     return "shape" in table or "alias" in table or isinstance(table.get("data"), str)
 
 
 def of_a_tensor_map(table: Mapping[Any, Any]) -> bool:
-    """Whether it describes one: a buffer has no box, a structure may, among other members."""
+    """Return True if a table describes a tensor map: it has a box, and a shape or only its keys."""
     return "box" in table and ("shape" in table or set(table) <= set(TENSOR_MAP))

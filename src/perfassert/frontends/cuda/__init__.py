@@ -1,1 +1,1 @@
-"""Compiled code → kernel descriptions: what SASS executes, and where."""
+"""Kernel descriptions from compiled code: what the SASS executes, and which addresses it uses."""

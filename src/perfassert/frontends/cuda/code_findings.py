@@ -1,4 +1,4 @@
-"""Findings of ``survey``: waste that machine code shows by itself, without a launch."""
+"""Findings of ``survey``: inefficiencies that machine code shows without a launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF,
 KINDS = (
     SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF, CALLS,
 )  # fmt: skip
-"""All that a survey finds."""
+"""All kinds of findings."""
 
 _LINE = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;\n]*)"
@@ -34,20 +34,26 @@ _ENDS = ("BRA", "EXIT", "RET", "BRX", "JMP")  # without a condition
 _GLOBAL = {"LDG": "load", "STG": "store", "LD": "load", "ST": "store"}
 _SHARED = {"LDS": "load", "STS": "store"}
 _SECTOR, _BANKS, _WORD = 32, 32, 4
-"""Bytes of a sector, banks of shared memory and bytes of a bank: of every architecture of NVIDIA's
-that is read here (CUDA C++ Programming Guide, Compute Capabilities)."""
-_COMPILERS = "__cuda"  # how names of the compiler's own functions begin
+"""Bytes of a sector, banks of shared memory, and bytes of a bank.
+
+The numbers hold for every architecture that is read here (CUDA C++ Programming Guide, Compute
+Capabilities).
+"""
+_COMPILERS = "__cuda"  # prefix of the compiler's own functions
 _WIDEST = 16
-_WORST = 2.0  # so many times the sectors or wavefronts that would do
-_ITERATIONS = 8.0  # of a loop of which nothing is known
+_WORST = 2.0  # least ratio to the ideal sectors or wavefronts that is reported
+_ITERATIONS = 8.0  # assumed iterations of every loop
 _DEEPEST = 3
-_DOUBLE_COST = 4  # instructions that one on doubles stands for in the order of a survey, at least
+_DOUBLE_COST = 4  # instructions that a double instruction counts as, at least
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFinding:
-    """``kind``: one of :data:`KINDS`; ``message``: a sentence without the kernel; ``cost``: issued
-    instructions, sectors or wavefronts too many over all instructions, loops counted eight times.
+    """A finding in the code of one kernel.
+
+    ``kind`` is one of :data:`KINDS`. ``message`` is a sentence without the kernel's name. ``cost``
+    is the number of superfluous issued instructions, sectors or wavefronts, divided by the number
+    of instructions, where an instruction in a loop counts eight times.
 
     >>> CodeFinding("calls", "calls f, which is not inlined", 0.0).kind
     'calls'
@@ -73,7 +79,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Accesses:
-    """Accesses whose addresses differ by a constant."""
+    """A group of accesses whose addresses differ by constants."""
 
     offsets: dict[int, int] = field(default_factory=dict)  # offset → width
     weight: float = 0.0
@@ -90,11 +96,11 @@ def access_width(opcode: str) -> int:
 
 
 def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
-    """Read the listing of a kernel; the costliest finding of each kind, the costliest first.
+    """Return the costliest finding of each kind in a kernel's listing, the costliest first.
 
     Args:
-        text: of ``nvdisasm``, the section of one kernel.
-        spill_bytes: of a thread, which are no local arrays.
+        text: nvdisasm's listing of the kernel's section.
+        spill_bytes: bytes of spilled registers per thread, which are no local arrays.
     """
     code, jumps = _read(text)
     total = sum(place.weight for place in code) or 1.0
@@ -107,7 +113,7 @@ def find_in_code(text: str, spill_bytes: int) -> tuple[CodeFinding, ...]:
 
 
 def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
-    """Instructions with their weights, and jumps → where to."""
+    """Return the instructions with their weights, and jumps as index → index of the target."""
     code: list[_Place] = []
     labels: dict[str, int] = {}
     for match in _LINE.finditer(text):
@@ -127,7 +133,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
         ):
             continue
         jumps[number] = labels.get(targets[-1], len(code))
-    for number, start in jumps.items():  # the jump behind the last instruction leads to itself
+    for number, start in jumps.items():  # a jump to itself is no loop
         for inside in range(start, number + 1 if start < number else 0):
             depths[inside] += 1
     for place, depth in zip(code, depths, strict=True):
@@ -136,7 +142,7 @@ def _read(text: str) -> tuple[list[_Place], dict[int, int]]:
 
 
 class _Walk:
-    """Collects what lanes do while the listing is read."""
+    """Walk over a listing that collects the addresses and branches of lanes."""
 
     def __init__(self, total: float) -> None:
         self.total = total
@@ -148,7 +154,7 @@ class _Walk:
         self.divergent: list[float] = []
 
     def visit(self, number: int, place: _Place, target: int | None) -> None:
-        """Read an instruction; ``target``: of a jump."""
+        """Process one instruction; ``target`` is the instruction that a jump leads to."""
         if (arriving := self.arriving.pop(number, None)) is not None:
             self.values.meet(arriving, self.is_reached)
             self.is_reached = True
@@ -187,7 +193,7 @@ class _Walk:
         group.count += 1
 
     def findings(self) -> Iterator[CodeFinding]:
-        """Give one finding of each kind."""
+        """Yield the findings that the walk has collected, one of each kind."""
         scattered: list[tuple[float, str]] = []
         narrow: list[tuple[float, str]] = []
         for (direction, lanes, _), group in self.groups.items():
@@ -254,7 +260,7 @@ def _and_more(count: int) -> str:
 
 
 def sectors(lanes: Lanes, widths: Mapping[int, int]) -> float:
-    """Count the sectors that a warp touches, with an item of some width at each of the offsets.
+    """Return the sectors that a warp touches, with an item of given width at each offset.
 
     >>> sectors(tuple(range(0, 128, 4)), {0: 4}), sectors(tuple(range(0, 1024, 32)), {0: 4})
     (4.0, 32.0)
@@ -269,7 +275,7 @@ def sectors(lanes: Lanes, widths: Mapping[int, int]) -> float:
 
 
 def conflicts(lanes: Lanes, width: int) -> float:
-    """Divide the wavefronts of an access to shared memory by the fewest that would do.
+    """Return the wavefronts of a shared-memory access, divided by the fewest possible.
 
     >>> conflicts(tuple(range(0, 128, 4)), 4), conflicts(tuple(range(0, 4096, 128)), 4)
     (1.0, 32.0)
@@ -288,8 +294,8 @@ def conflicts(lanes: Lanes, width: int) -> float:
 
 
 def _joint_width(lanes: Lanes, widths: Mapping[int, int]) -> int:
-    """The width of one access that takes the place of several: they lie side by side, and the
-    threads are a multiple of it apart."""
+    """Return the bytes of one access that could replace several adjacent ones."""
+    # Four words side by side: 16 B with threads 16 B apart, 8 B with threads 24 B apart.
     apart = 0
     for lane in lanes:
         apart = gcd(apart, lane)
@@ -313,7 +319,7 @@ def _is_dense(lanes: Lanes, width: int) -> bool:
 
 
 def _local_memory(code: Sequence[_Place], spill_bytes: int, total: float) -> Iterator[CodeFinding]:
-    """Spilled registers lie at constant places of the stack, arrays that are indexed do not."""
+    """Yield findings about local memory: spills have constant addresses, indexed arrays do not."""
     stack = [p for p in code if p.base in ("LDL", "STL")]
     indexed = [p for p in stack if not any(_STACK_POINTER.search(o) for o in p.operands)]
     fixed = sum(p.weight for p in stack if p not in indexed)
@@ -329,7 +335,7 @@ def _local_memory(code: Sequence[_Place], spill_bytes: int, total: float) -> Ite
 
 
 def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
-    """Arithmetic between a conversion from float and one to it."""
+    """Yield a finding for double arithmetic between conversions from and to float."""
     up = any(p.opcode.startswith("F2F.F64.F32") for p in code)
     down = any(p.opcode.startswith("F2F.F32.F64") for p in code)
     doubles = [p for p in code if p.base in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")]
@@ -343,7 +349,7 @@ def _doubles(code: Sequence[_Place], total: float) -> Iterator[CodeFinding]:
 
 
 def _calls(code: Sequence[_Place]) -> Iterator[CodeFinding]:
-    """Functions that are not inlined; slow paths of the compiler's own are none of the author's."""
+    """Yield a finding for calls of the author's functions that are not inlined."""
     calls = [p for p in code if p.base in ("CALL", "CAL", "JCAL")]
     called = {n for p in calls for n in _CALLED.findall(",".join(p.operands))}
     own = {n.rpartition("$")[2] for n in called if "__internal_" not in n and n[:2] != ".L"}

@@ -1,4 +1,4 @@
-"""The kernels that a build makes, by its ``compile_commands.json``."""
+"""Kernels of a build, listed from its ``compile_commands.json``."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ class CompileCommand:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Those that say how device code is compiled."""
+        """Options of the command that decide how device code is compiled."""
         return device_options(self.words)
 
     def kernels(
         self, arch: str | None, toolchain: str | None = None, findings: bool = False
     ) -> tuple[KernelInfo, ...]:
-        """Of the object file, where it is built, else of the source; of the source in any case
-        where a ``toolchain`` is to compile it."""
+        """Return the kernels of the object file if it is built, else of the source.
+
+        With a ``toolchain``, the source is compiled in any case.
+        """
         if toolchain is None and self.product is not None and os.path.isfile(self.product):
             return list_kernels(self.product, arch, findings=findings)
         target = arch or _stated_architecture(self.options, self.source)
@@ -53,8 +55,10 @@ class CompileCommand:
 
 
 def compile_commands(path: Path) -> list[CompileCommand]:
-    """Those of CUDA sources; :class:`KernelSourceError` for what is no compilation database, or has
-    no CUDA."""
+    """Return the commands that compile CUDA sources.
+
+    Raises :class:`KernelSourceError` for a file that is no compilation database or has no CUDA.
+    """
     cuda = [CompileCommand(*entry) for entry in entries(path) if _is_cuda(entry[0], entry[2])]
     if not cuda:
         raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
@@ -62,7 +66,7 @@ def compile_commands(path: Path) -> list[CompileCommand]:
 
 
 def _is_cuda(source: Path, words: Sequence[str]) -> bool:
-    """Tell a source of CUDA by its name, or by the language that the command states for it.
+    """Return True for a CUDA source, by the file's name or by the language in the command.
 
     nvcc is told by ``-x cu``, clang by ``-x cuda``, each in one word or in two.
     """
@@ -74,7 +78,7 @@ def _is_cuda(source: Path, words: Sequence[str]) -> bool:
 
 
 def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
-    """Source, product and command line of each; :class:`KernelSourceError` for another file."""
+    """Return source, product and words of each command; :class:`KernelSourceError` if malformed."""
     try:
         return [_entry(entry) for entry in json.loads(read_text(path))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -92,9 +96,10 @@ def _entry(entry: Mapping[str, Any]) -> tuple[Path, Path | None, list[str]]:
 
 
 def words_in(folder: Path, words: Sequence[str]) -> list[str]:
-    """The words of a command that runs in ``folder``: option files opened, include folders whole.
+    """Return the words of a command that runs in ``folder``, with absolute include folders.
 
-    A folder that is not there says nothing; compilers pass over it, too.
+    The words of option files are inserted. An include folder that does not exist is left out, as
+    compilers pass over it, too.
     """
     read: list[str] = []
     left = list(words)
@@ -111,7 +116,7 @@ def words_in(folder: Path, words: Sequence[str]) -> list[str]:
 
 
 def device_options(words: Sequence[str]) -> tuple[str, ...]:
-    """Those that say how device code is compiled."""
+    """Return the options that decide how device code is compiled."""
     kept: list[str] = []
     for at, word in enumerate(words):
         if match := _CLANG_ARCH.fullmatch(word):
@@ -124,7 +129,7 @@ def device_options(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _stated_architecture(options: tuple[str, ...], source: Path) -> str:
-    """The one architecture of the command; the last of several."""
+    """Return the architecture that the command states; the last one if there are several."""
     from perfassert.frontends.toolchain.binary import Source
     from perfassert.frontends.toolchain.options import targets
 

@@ -1,4 +1,4 @@
-"""Every kernel of a file and what its code says by itself: no launch is needed."""
+"""Listing of the kernels of a file, with what their code shows without a launch."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SPACES = ("global_", "shared_", "local_")
 _DIRECTIONS = ("_load", "_store")
 _LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
-_PIECE = 1 << 19  # bytes of code: nvdisasm takes 0.3 s for as many, and 0.2 s to start
+_PIECE = 1 << 19  # bytes of code per piece: nvdisasm takes 0.3 s for it, and 0.2 s to start
 _MOST_KNOWN = 1 << 16
 NEWEST = "newest"
-"""In place of an architecture: the newest of a compiled file."""
+"""Placeholder for an architecture: the newest one in a compiled file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,19 @@ class KernelInfo:
 
     Attributes:
         name: demangled, without the parameter list.
-        mangled: as the linker knows it.
+        mangled: the linker's name.
         arch: architecture of the code: ``"sm_80"``.
-        registers: of a thread.
-        spill_bytes: of a thread: stack that is stored to at constant addresses, as spilled
+        registers: registers per thread.
+        spill_bytes: stack bytes per thread that are stored to at constant addresses, as spilled
             registers are.
-        stack_bytes: stack of a thread.
-        shared_bytes: static shared memory of a block.
+        stack_bytes: bytes of stack per thread.
+        shared_bytes: bytes of static shared memory per block.
         barriers: barriers that a block uses.
         code_bytes: size of the kernel's section.
         mix: operation class → instructions of that class in the code, each counted once.
         accesses: memory instructions by class and width of a thread: ``"global_load 16 B"``.
-        digest: of the machine code, called functions included: the same under another name or path.
-        control_flow: digest of opcodes and jumps alone: the same with other registers.
+        digest: digest of the machine code with called functions, whatever its name and path.
+        control_flow: digest of opcodes and jumps alone, whatever the registers.
         max_threads: the largest block that its launch bounds allow; 0 without launch bounds.
         register_limit: the most registers that an option of the compiler allows; 0 without one.
         findings: what its code shows by itself, the costliest first: only where ``perfassert
@@ -107,17 +107,17 @@ def kernels(
         arch: architecture: sources are compiled for it; of compiled files only the code that a
             driver would choose for it is listed. Default: all architectures of a compiled file, the
             target of PTX; CUDA source needs one.
-        defines: macro → value, of CUDA source. Default: none.
-        include_dirs: folders of headers, of CUDA source. Default: none.
-        options: of the compiler, of CUDA source. Default: none.
+        defines: macro → value, for CUDA source. Default: none.
+        include_dirs: folders of headers, for CUDA source. Default: none.
+        options: options of the compiler, for CUDA source. Default: none.
         toolchain: CUDA release that compiles sources: ``"12.4"``. Default: the preferred one.
 
     Returns:
         A :class:`KernelInfo` for each kernel and architecture, in the file's order.
 
     Raises:
-        KernelSourceError: what cannot be read or compiled, nothing for ``arch``, or options that
-            this kind of file does not take.
+        KernelSourceError: the file cannot be read or compiled, has no code for ``arch``, or does
+            not take these options.
         ToolchainMissing: a tool of NVIDIA's that the file needs is not installed.
 
     Example:
@@ -142,11 +142,11 @@ def list_kernels(
     """List the kernels of a file as :func:`kernels` does, which has the arguments of sources.
 
     Args:
-        path: of the file.
+        path: the file.
         arch: the architecture.
         newest: list the newest architecture of a compiled file where ``arch`` names none.
         findings: walk the code for its findings, too, which takes a third of the time again.
-        compilation: of sources.
+        compilation: arguments for sources.
     """
     source = _source(path, **compilation)
     if source.kind == "cubin":
@@ -164,7 +164,7 @@ def parameters(
     arch: str,
     **compilation: Any,
 ) -> dict[str, tuple[Parameter, ...]]:
-    """Those of all kernels of a file, by mangled name; ``compilation`` as for :func:`kernels`."""
+    """Return the parameters of all kernels of a file, by mangled name; see :func:`kernels`."""
     return build.parameters(_source(Path(path), **compilation), arch)
 
 
@@ -188,7 +188,7 @@ def _source(
 
 
 def _stated_target(path: Path) -> str:
-    """The target of a PTX file."""
+    """Return the target that a PTX file states."""
     text = prepare(Source(path, "ptx"), "sm_80").content.decode(errors="replace")
     match = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
     if match is None:
@@ -202,7 +202,7 @@ def _of_source(source: Source, arch: str, findings: bool) -> tuple[KernelInfo, .
 
 
 def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelInfo, ...]:
-    """Remembered as a whole, so that what is known already is not taken apart again."""
+    """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
     entry = cache.key([_entry("survey", findings), digest, arch or "", *tools.identity()])
@@ -213,7 +213,7 @@ def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelI
 
 
 def _entry(kind: str, findings: bool) -> str:
-    """The kind of a cache entry: with findings or without."""
+    """Return the kind of a cache entry, which differs with and without findings."""
     return f"{kind} with findings" if findings else kind
 
 
@@ -257,7 +257,7 @@ def _of_member(
 
 
 def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
-    """Templates that several modules instantiate count once."""
+    """Drop duplicates: an instance of a template may be in several modules."""
     kept: dict[tuple[str, str, str], KernelInfo] = {}
     for info in infos:
         kept.setdefault((info.mangled, info.arch, info.digest), info)
@@ -265,7 +265,7 @@ def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
 
 
 def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[KernelInfo, ...]:
-    """What is said of the kernels of one module is remembered."""
+    """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key([_entry("kernels", findings), digest, arch, nvdisasm.identity()])
@@ -279,7 +279,7 @@ def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[K
 
 
 def _with_demangled_names(infos: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
-    """As this process demangles."""
+    """Fill in the names, demangled by the demangler of this process."""
     return tuple(replace(info, name=without_parameters(demangle(info.mangled))) for info in infos)
 
 
@@ -299,8 +299,11 @@ def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
 def _disassemble(
     nvdisasm: tools.Tool, cubin: Cubin, content: bytes, functions: Sequence[int]
 ) -> dict[str, str]:
-    """Sections of the functions with these symbol indices, of all without any; without encodings
-    and lines, which take half of the time. Much code is disassembled in pieces side by side."""
+    """Return the listings of functions by section; with no ``functions``, of all functions.
+
+    Encodings and line numbers are left out, which halves the time. Large code is disassembled in
+    pieces in parallel.
+    """
     indices = list(functions or cubin.functions())
     pieces = min(cores(), len(indices), 1 + cubin.code_bytes(functions) // _PIECE)
 
@@ -318,11 +321,11 @@ def _disassemble(
     return texts
 
 
-_KNOWN_CODE: dict[tuple[str, str], KernelInfo] = {}  # digest and architecture → one that has it
+_KNOWN_CODE: dict[tuple[str, str], KernelInfo] = {}  # (digest, architecture) → kernel with the code
 
 
 def _note_code(infos: Sequence[KernelInfo]) -> None:
-    """A change leaves most kernels as they are: their code need not be looked at again."""
+    """Remember descriptions by digest: a change to a file leaves most of its kernels alone."""
     if len(_KNOWN_CODE) > _MOST_KNOWN:
         _KNOWN_CODE.clear()
     _KNOWN_CODE.update(((i.digest, i.arch), i) for i in infos if not i.findings)
@@ -331,9 +334,9 @@ def _note_code(infos: Sequence[KernelInfo]) -> None:
 def _describe(
     nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str, findings: bool
 ) -> tuple[KernelInfo, ...]:
-    """One disassembly serves all kernels whose code is new to this process."""
+    """Describe the kernels of a module with one disassembly of those that are new."""
     digests = {k: _digest(cubin, [k]) for k in cubin.kernels() if cubin.calls_nothing(k)}
-    by_digest = {} if findings else _KNOWN_CODE  # which may have been described without them
+    by_digest = {} if findings else _KNOWN_CODE  # known kernels have no findings
     known = {k: by_digest[d, arch] for k, d in digests.items() if (d, arch) in by_digest}
     new = [k for k in cubin.kernels() if k not in known]
     texts: Mapping[str, str] = {}
@@ -360,7 +363,7 @@ def _describe(
 def _describe_code(
     cubin: Cubin, name: str, texts: Mapping[str, str], arch: str, findings: bool
 ) -> KernelInfo:
-    """What kernels of the same code have in common."""
+    """Describe the part of a kernel that is the same for all kernels with this code."""
     text = texts.get(name, "")
     instructions = [*_INSTRUCTION.finditer(text)]
     code = [(m[1], m[2]) for m in instructions]
@@ -385,7 +388,7 @@ def _describe_code(
 
 
 def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
-    """By class and bytes per thread: where an access is split, code is no longer vectorised."""
+    """Count memory instructions by class and bytes per thread, which shows lost vectorisation."""
     counts: Counter[str] = Counter()
     for opcode, _ in code:
         kind = operation_class(opcode, arch) or ""
@@ -415,7 +418,7 @@ def _spill_bytes(code: Sequence[tuple[str, str]]) -> int:
 
 
 def _control_flow(text: str, instructions: Sequence[re.Match[str]]) -> str:
-    """Of opcodes, and of where jumps lead to, counted in instructions."""
+    """Return a digest of opcodes and jump targets; a target is the index of an instruction."""
     starts = [m.start() for m in instructions]
     places = {m[1]: bisect_left(starts, m.start()) for m in _LABEL.finditer(text)}
     parts = []

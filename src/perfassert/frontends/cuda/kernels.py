@@ -1,4 +1,4 @@
-"""``from_cuda``, ``from_ptx``, ``from_cubin``: sources → kernels, compiled when needed."""
+"""Kernels from CUDA source, PTX and compiled code, which are compiled when needed."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 
 AnyPath = Union[str, "PathLike[str]"]
 _UNSURE = 0.5
-"""So far off the mean work of executed blocks may be; more is a guess."""
+"""Largest relative error of the executed blocks' mean work; beyond it, the mean is a guess."""
 _SAID = 0.1
-"""So far off it may be without a word: its standard error is a twentieth."""
+"""Relative error of the mean work that needs no assumption; the standard error is 5 % then."""
 _FLOPS = {
     "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
     "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
 }  # fmt: skip
 Rare = frozenset[tuple[int, bool]]
-"""Conditional jumps by their byte address; True: it is jumping that is taken never to happen."""
+"""Sides of conditional jumps, by byte address, that never happen; True: the jump is taken."""
 _DTYPES = {"D": "float64", "F": "float32", "H": "float16"}
 _MATRIX_DTYPES = {"f64": "float64", "tf32": "float32", "s8": "int32", "s4": "int32", "b1": "int32"}
 
@@ -104,7 +104,7 @@ def from_cuda(
             ``"ns::star<double, 4>"``. Default (None): the only kernel of the file.
         defines: macro → value. Default: none.
         include_dirs: folders of headers; a single one may stand alone. Default: none.
-        options: of the compiler, as nvcc spells them: ``("-use_fast_math", "-maxrregcount=64")``.
+        options: compiler options, as nvcc spells them: ``("-use_fast_math", "-maxrregcount=64")``.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data, by
             the line of the loop's head. Without it such a loop has 16, and an assumption says so.
@@ -158,8 +158,8 @@ def from_ptx(
     Args:
         path: the ``.ptx`` file.
         kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
-        options: of ptxas. Default: none.
-        parameters: what the kernel's parameters are called, by position. Default: as in the text.
+        options: options of ptxas. Default: none.
+        parameters: names of the kernel's parameters, by position. Default: as in the text.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -213,7 +213,7 @@ def from_cubin(
         path: the file.
         kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
         arch: the only architecture to consider: ``"sm_90a"``. Default: as a driver chooses.
-        parameters: what the kernel's parameters are called, by position; machine code does not say.
+        parameters: names of the kernel's parameters, by position; machine code has none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -246,9 +246,10 @@ def from_cubin(
 
 
 def with_toolchain(kernel: Kernel, toolchain: str) -> Kernel:
-    """Return the kernel, to be compiled by that CUDA release.
+    """Return the kernel, to be compiled by this CUDA release.
 
-    The kernel itself where no release of NVIDIA's tools compiles it, or where it names its own.
+    A kernel that NVIDIA's tools do not compile, or that names its own release, is returned as it
+    is.
     """
     if not isinstance(kernel, CompiledKernel) or own_toolchain(kernel) is not None:
         return kernel
@@ -265,7 +266,7 @@ def with_toolchain(kernel: Kernel, toolchain: str) -> Kernel:
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """A source that a generator writes, for a release of the toolkit."""
+    """A source that a generator writes, to be compiled by one release of the toolkit."""
 
     write: Callable[[str], Source]
     toolchain: str
@@ -275,21 +276,21 @@ class _Written:
 
 
 def own_toolchain(kernel: Kernel) -> str | None:
-    """The release that is named to compile the kernel."""
+    """Return the release that the kernel names for its compilation, if any."""
     code = kernel.compiled
     named = code.source if isinstance(code, CompiledCode) else code
     return named.toolchain if isinstance(named, (Source, _Written, BuiltCode)) else None
 
 
 def written_source(kernel: object) -> Source | None:
-    """The source of a kernel that no generator writes."""
+    """Return the source of a kernel, or None if a generator writes it."""
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     source = code.source if isinstance(code, CompiledCode) else None
     return source if isinstance(source, Source) else None
 
 
 def check_source_file(place: Path) -> None:
-    """Raises :class:`KernelSourceError` where there is no such file."""
+    """Raise :class:`KernelSourceError` if the file does not exist."""
     if "\n" in str(place) or "{" in str(place):
         line = str(place).strip().splitlines()[0]
         raise KernelSourceError(f"{line!r} …: source text where the path of a file is wanted")
@@ -315,9 +316,10 @@ def _kernel(
 
 @dataclass(frozen=True, eq=False)
 class Hints:
-    """What the author of a kernel says about it beyond its code.
+    """Hints that the author of a kernel gives beyond its code.
 
-    ``recorded``: the constants are all that a program has written, which the kernel need not read.
+    ``recorded`` is True if the constants are all those that a program has written; the kernel need
+    not read every one.
     """
 
     updates_per_thread: int
@@ -336,7 +338,7 @@ class Hints:
         constants: Mapping[str, Any] | None = None,
         parameters: Sequence[str] = (),
     ) -> Hints:
-        """Raises :class:`KernelError` for a trip count or a name that is none."""
+        """Return checked hints; :class:`KernelError` for a bad trip count, table or name."""
         tables = {"trip_counts": trip_counts, "assume": assume, "constants": constants}
         for what, table in tables.items():
             check_kind({} if table is None else table, Mapping, what, KernelError)
@@ -352,7 +354,7 @@ class Hints:
         return cls(updates, counts, dict(assume or {}), dict(constants or {}), names)
 
     def rename_parameters(self, binary: Binary) -> Binary:
-        """The binary with these parameters' names."""
+        """Return the binary with the parameter names of the hints."""
         known, names = binary.parameters, self.parameters
         if not names:
             return binary
@@ -365,28 +367,28 @@ class Hints:
 
 
 class Analyses:
-    """Binaries and their analyses, made anew each time; a session recalls them instead."""
+    """Maker of binaries and their analyses, without memory; that of a session remembers them."""
 
     def binary(self, source: Source, arch: str) -> Binary:
-        """The source, compiled from the files as they are now."""
+        """Compile the source for ``arch`` from the present files."""
         return build(source, arch)
 
     def digest(self, code: BuiltCode) -> str:
-        """Digest of code, without the folders of its files."""
+        """Return a digest of the code that does not depend on the folders of its files."""
         return content_digest(code)
 
     def bound_digest(
         self, kernel: CompiledKernel, launch: Launch, arch: str, warp_size: int
     ) -> str:
-        """Digest of what code that only binds itself is for a launch."""
+        """Return a digest of the kernel as bound to a launch, for code that binds itself."""
         return content_digest(kernel.bind(launch, arch, warp_size)[0])
 
     def lower(self, binary: Binary) -> Lowered:
-        """Instructions of the listing, and the operations that they stand for."""
+        """Return the instructions of the listing and the operations that they stand for."""
         return lower(binary)
 
     def program(self, binary: Binary, rare: Rare, executed: Rare) -> Program:
-        """See :func:`~perfassert.frontends.analysis.describe.describe`."""
+        """Describe a binary; see :func:`~perfassert.frontends.analysis.describe.describe`."""
         return describe(binary, rare, executed, self.lower(binary))
 
 
@@ -395,10 +397,10 @@ DIRECT = Analyses()
 
 @dataclass(frozen=True, eq=False)
 class CompiledCode:
-    """A source and what its author says about it.
+    """A source, and the hints of its author.
 
-    ``source`` is a function where a generator writes one for each architecture. ``parameters``:
-    what the generator knows of them, in their order; empty where the code says it.
+    ``source`` is a function where a generator writes a source for each architecture. ``parameters``
+    has the generator's parameters in order; it is empty where the code names them.
     """
 
     source: Source | Callable[[str], Source]
@@ -406,19 +408,19 @@ class CompiledCode:
     parameters: tuple[Declared, ...] = ()
 
     def source_for(self, arch: str) -> Source:
-        """The text that is compiled for ``arch``."""
+        """Return the source for ``arch``."""
         return self.source if isinstance(self.source, Source) else self.source(arch)
 
     def binary(self, arch: str) -> Binary:
-        """Compile for ``arch``, from the files as they are now."""
+        """Compile for ``arch`` from the present files; return the binary."""
         return self.build(arch).built
 
     def build(self, arch: str, analyses: Analyses = DIRECT) -> BuiltCode:
-        """Compile for ``arch``, from the files as they are now.
+        """Compile for ``arch`` from the present files; return the code with its hints.
 
         Args:
             arch: the architecture.
-            analyses: where the code takes its analyses from.
+            analyses: maker of the code's analyses.
         """
         source, constants = self.source_for(arch), self.hints.constants
         kept = with_content(source)
@@ -431,7 +433,7 @@ class CompiledCode:
         return BuiltCode(binary, self.hints, analyses, kept)
 
     def _with_declared_parameters(self, binary: Binary) -> Binary:
-        """The binary with what the generator knows of its parameters."""
+        """Return the binary with the names and types of parameters that the generator declares."""
         known, declared = binary.parameters, self.parameters
         if not declared:
             return binary
@@ -447,20 +449,20 @@ class CompiledCode:
         return replace(binary, parameters=tuple(merged)).with_digest()
 
     def program(self, arch: str) -> Program:
-        """The description for ``arch``."""
+        """Return the description of the code for ``arch``."""
         return self.build(arch).program()
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+        """Return graph and accesses for a launch, and the launch that the volumes belong to."""
         return self.build(arch).bind(launch, arch, warp_size)
 
     def executable(self, arch: str) -> MachineCode:
-        """What ``engines/execution`` runs."""
+        """Return the machine code for ``arch``, to be executed by ``engines/execution``."""
         return self.build(arch).executable()
 
 
 def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
-    """A kernel of a program whose constants were recorded: it need not read all of them."""
+    """Mark the constants of a kernel as recorded, so that it need not read all of them."""
     code = kernel.compiled
     if not isinstance(code, CompiledCode):
         return kernel
@@ -469,10 +471,10 @@ def as_recorded(kernel: CompiledKernel) -> CompiledKernel:
 
 @dataclass(frozen=True, eq=False)
 class BuiltCode:
-    """Code compiled for one device: its binary, and what its author says about it.
+    """Code compiled for one device, and the hints of its author.
 
-    ``analyses``: where its analyses come from; they follow from the binary alone. ``source``: what
-    it was compiled from.
+    ``analyses`` makes or recalls the analyses, which depend on the binary alone. ``source`` is what
+    the code was compiled from.
     """
 
     built: Binary
@@ -482,25 +484,25 @@ class BuiltCode:
 
     @property
     def toolchain(self) -> str | None:
-        """The release that was asked to compile it."""
+        """CUDA release that was requested for the compilation, if any."""
         return None if self.source is None else self.source.toolchain
 
     @property
     def is_cuda(self) -> bool:
-        """Ask if it is compiled from CUDA source, so that other options make other code."""
+        """True if the code is compiled from CUDA source, so that options can change it."""
         return self.source is not None and self.source.kind == "cuda"
 
     @property
     def text(self) -> str:
-        """The text that it was compiled from; it has one."""
+        """Text that the code was compiled from; the code must have a source."""
         assert self.source is not None
         assert self.source.content is not None
         return self.source.content.decode(errors="replace")
 
     def compile_otherwise(self, options: Sequence[str] = (), text: str | None = None) -> BuiltCode:
-        """Compile its source with further options, or with another text; it has one.
+        """Compile the source with further options or another text; the code must have a source.
 
-        Raises :class:`KernelError` where its files are no longer those that were compiled.
+        Raises :class:`KernelError` if its files have changed since.
         """
         source, arch, name = self.source, self.built.arch, self.built.kernel
         assert source is not None
@@ -511,19 +513,19 @@ class BuiltCode:
         return CompiledCode(changed, self.hints).build(arch, self.analyses)
 
     def program(self, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:
-        """The description; see :func:`~perfassert.frontends.analysis.describe.describe`."""
+        """Return the description; see :func:`~perfassert.frontends.analysis.describe.describe`."""
         return self.analyses.program(self.built, rare, executed)
 
     def executable(self) -> MachineCode:
-        """What ``engines/execution`` runs."""
+        """Return the machine code, to be executed by ``engines/execution``."""
         return self.analyses.lower(self.built)[1]
 
     def digest(self) -> str:
-        """Digest of the code's content, without the folders of its files."""
+        """Return a digest of the code that does not depend on the folders of its files."""
         return self.analyses.digest(self)
 
     def content(self) -> tuple[object, ...]:
-        """See :mod:`perfassert.kernel.content`."""
+        """Return the content for a digest; see :mod:`perfassert.kernel.content`."""
         binary, hints = self.built, self.hints
         numbers = (
             binary.registers, binary.shared_bytes, binary.local_bytes, binary.parameter_base,
@@ -545,19 +547,19 @@ class BuiltCode:
         rare: Rare = frozenset(),
         least: bool = False,
     ) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of.
+        """Return graph and accesses for a launch, and the launch that the volumes belong to.
 
         Args:
             launch: grid, block and arguments.
             arch: the architecture that the code was compiled for.
             warp_size: threads of a warp.
-            executed: what a sample of blocks found, where closed forms end or are wrong.
-            rare: sides of jumps that are taken never to be executed.
-            least: as of the :class:`~perfassert.frontends.binding.binder.Binder`.
+            executed: results of a sample of blocks, for accesses without a correct closed form.
+            rare: sides of jumps that are assumed never to be executed.
+            least: see :class:`~perfassert.frontends.binding.binder.Binder`.
         """
         kernel, work, contradicted = _bind(self, launch, warp_size, executed, rare, least)
         if executed is not None and contradicted and not executed.corrections:
-            # Closed forms for some instructions do not fit counts for others: counts for all.
+            # Closed forms of some instructions do not fit counts of others, so all are counted.
             corrections = (Assumption(f"{CORRECTED}: {contradicted}"),)
             executed = replace(executed, corrections=corrections)
             kernel, work, _ = _bind(self, launch, warp_size, executed, rare, least)
@@ -572,7 +574,7 @@ def _bind(
     rare: Rare,
     least: bool,
 ) -> tuple[BoundKernel, Launch, str]:
-    """As :meth:`BuiltCode.bind`; last, how graph and executed counts differ, if they do."""
+    """Bind as :meth:`BuiltCode.bind`; also return how graph and executed counts differ, if so."""
     binary, hints, contradicted = code.built, code.hints, ""
     if why := binary.limits.find_violation(launch.grid, launch.block):
         raise LaunchError.exceeding(f"CUDA refuses the launch of {binary.kernel}: {why}")
@@ -607,7 +609,7 @@ def _bind(
     if executed is not None:
         warps = -(-launch.threads_per_block // warp_size)
         share, idle = (stands.amount or unmasked) / executed.of, 1 - unmasked / executed.of
-        if executed.blocks == 1:  # it is the one that is simulated
+        if executed.blocks == 1:  # the executed block is the simulated one
             share, idle = 1.0, 0.0
         contradicted = contradiction(graph, executed.work, warps, share, idle)
         if contradicted and executed.corrections:
@@ -650,26 +652,26 @@ def _bind(
 
 
 class PerLaunch(ABC):
-    """Code whose compiler wants to see the arguments of a launch."""
+    """Code that is compiled anew for the arguments of a launch."""
 
     @abstractmethod
     def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
-        """The code for a launch, and the launch with the arguments that the code has."""
+        """Return the code for a launch, and the launch with the arguments that this code has."""
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+        """Return graph and accesses for a launch, and the launch that the volumes belong to."""
         code, launch = self.build_for(launch, arch, warp_size)
         return code.bind(launch, arch, warp_size)
 
 
 def _that_matter(program: Program, graph: InstructionGraph) -> Iterator[Assumption]:
-    """Assumptions about the code, but for those about calls that the launch does not make."""
+    """Yield the assumptions about the code, without those about calls that the launch skips."""
     made = {assumption for node in graph.nodes for assumption in node.rests_on}
     return (a for a in program.assumptions if a.stands_for != "call" or a in made)
 
 
 def _executed_slow_paths(program: Program, work: SampleWork | None) -> Rare:
-    """Sides of jumps that lead to what is taken never to be executed, and that a sample took."""
+    """Return the sides of jumps that a sample took into blocks assumed never to be executed."""
     if work is None:
         return frozenset()
     never = {index for index, block in program.blocks.items() if block.skipped}
@@ -687,8 +689,7 @@ def _executed_slow_paths(program: Program, work: SampleWork | None) -> Rare:
 def _arithmetic(
     graph: InstructionGraph, program: Program, launch: Launch, warp_size: int
 ) -> tuple[float, str, str]:
-    """Floating-point operations per thread, the type that most of them are in, and the class of
-    those if they are matrix instructions'."""
+    """Return flops per thread, their main type, and the matrix class of that type if any."""
     warps = -(-launch.threads_per_block // warp_size)
     counts: dict[str, float] = {}
     variants = {name: MatrixVariant.from_name(name) for name in {n.operation for n in graph.nodes}}
@@ -709,7 +710,7 @@ def _arithmetic(
 def _flops(
     node: Node, variant: MatrixVariant | None, program: Program, warp_size: int
 ) -> tuple[str, float]:
-    """The type or the matrix variant of an instruction, and the operations of one lane."""
+    """Return type or matrix variant of an instruction, and its flops per lane."""
     if node.operation == "move":
         return "", 0.0
     if variant is not None:

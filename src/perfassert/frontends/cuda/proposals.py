@@ -1,4 +1,4 @@
-"""A launch to start from, for a kernel whose launches nobody has recorded."""
+"""Proposal of a first launch, for a kernel whose launches nobody has recorded."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from perfassert.frontends.cuda.written_launches import (
 from perfassert.frontends.toolchain.binary import Parameter
 
 DOMAINS = ((1 << 20,), (1 << 10, 1 << 10), (1 << 7, 1 << 7, 1 << 6))
-"""Threads of a launch to start from, by dimensions; whoever knows the kernel replaces them."""
+"""Threads of the proposed launch, by number of dimensions; the user replaces them."""
 BLOCK = (256,)
-"""Threads of a block, where the source does not write them down and launch bounds allow them."""
+"""Threads of a proposed block, if the source has none and launch bounds allow it."""
 _REAL = ("float", "double", "__half", "half", "__nv_bfloat16")
 
 
 def proposed_block(source: Path, name: str, most: int) -> tuple[int, ...]:
-    """Find the block with which a source launches a kernel.
+    """Return the block with which a source launches a kernel, else a proposed one.
 
     Args:
-        source: of the kernel.
-        name: of the kernel, without its parameters; ``""``: of several.
-        most: threads that its launch bounds allow; 0 without bounds.
+        source: file of the kernel.
+        name: name of the kernel, without parameters; ``""`` for several kernels.
+        most: most threads of a block by its launch bounds; 0 without bounds.
     """
     return choose_block(launch_of(name, written_launches(source)) if name else None, most)
 
 
 def choose_block(written: WrittenLaunch | None, most: int) -> tuple[int, ...]:
-    """Return the written block, or :data:`BLOCK` as far as launch bounds allow it (0: they do).
+    """Return the written block, else :data:`BLOCK` cut to ``most`` threads (0: no bounds).
 
     Example:
         >>> choose_block(None, 128)
@@ -42,12 +42,12 @@ def choose_block(written: WrittenLaunch | None, most: int) -> tuple[int, ...]:
 
 
 def is_structure(parameter: Parameter) -> bool:
-    """Tell whether it has members, which only its author knows."""
+    """Return True for a structure, whose members only its author knows."""
     return bool(parameter.members) or parameter.size > 8
 
 
 def start_value(parameter: Parameter, domain: tuple[int, ...]) -> int | float:
-    """Choose a number to start from; the length of a domain is the most likely integer."""
+    """Choose a first value; an integer is most likely the length of the domain."""
     if parameter.dtype in _REAL:
         return 1.0
     return 1 if parameter.size == 1 else domain[0]

@@ -1,9 +1,9 @@
-"""Launches that a source writes, ``kernel<<<grid, block>>>(…)``: blocks whose size is constant.
+"""Launches in the text of a source, ``kernel<<<grid, block>>>(…)``, with a constant block size.
 
-The text is not preprocessed: a name stands for its last definition above the launch, by
-``#define``, as a variable that is initialised or by an assignment, else for the only one in the
-other sources. A kernel may be called by a variable that is initialised with its address. What is
-not a whole number by then stays as it is written.
+The text is not preprocessed. A name stands for its last definition above the launch: a ``#define``,
+an initialised variable or an assignment. Without such a definition it stands for the only one in
+the other sources. A kernel may be launched through a variable that is initialised with its address.
+A size that does not become a whole number stays as it is written.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.system.confined import outside, read_bytes
 
 SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
-_MOST_FILES, _MOST_BYTES = 200, 1 << 20  # of a folder, and of each file
-_MOST_LAUNCHES = 2000  # of a file
+_MOST_FILES, _MOST_BYTES = 200, 1 << 20  # files of a folder, bytes of a file
+_MOST_LAUNCHES = 2000  # launches of a file
 _NEAR = 2000  # characters before and after "<<<" that may belong to a launch
-_DEPTH = 8  # definitions that rest on each other
+_DEPTH = 8  # levels of nested definitions
 _SILENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _DEFINITION = re.compile(
     r"^[ \t]*\#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)"
@@ -42,9 +42,9 @@ _POINTER = re.compile(
     r"(?:\bauto\s*[*&]?\s*(?:const\s+)?(?P<name>\w+)|\(\s*\*\s*(?P<declared>\w+)\s*\)\s*\([^;{}=]*\))"
     r"\s*=\s*&?\s*(?P<kernel>(?:\w+::)*\w+(?:<[^;{}]*>)?)\s*;"
 )
-"""A variable that is initialised with the address of a kernel."""
+"""Pattern of a variable that is initialised with a kernel's address."""
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w(:])")
-_MOST_DEFINITIONS = 4  # of one name, as the branches of an #if have them
+_MOST_DEFINITIONS = 4  # definitions of one name, e.g. in the branches of an #if
 _LONGEST = 200  # characters of a size whose names are replaced
 _NAME = re.compile(r"(?:\w+::)*(\w+)\s*$")
 _NUMBER = re.compile(r"\d+")
@@ -54,8 +54,11 @@ _TYPES = {"float", "double", "int", "unsigned", "half", "__half", "__nv_bfloat16
 
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
-    """One launch; ``template``: arguments as written; ``block``: x first, empty if not constant;
-    ``grid`` and ``shape``: as written, names replaced by their definitions."""
+    """One launch in a source.
+
+    ``template`` has the template arguments as written. ``block`` starts with x and is empty if it
+    is not constant. ``grid`` and ``shape`` are as written, with definitions in place of names.
+    """
 
     kernel: str
     template: tuple[str, ...]
@@ -70,16 +73,17 @@ class WrittenLaunch:
 
     @property
     def expression(self) -> str:
-        """The launch without its place, sizes as numbers where they are constant.
+        """Text of the launch without its place; constant sizes are numbers.
 
-        Names in other sizes stand for their definitions, whose change is one of the launch.
+        Names in other sizes are replaced by their definitions, so a changed definition changes the
+        text.
         """
         template = f"<{', '.join(self.template)}>" if self.template else ""
         size = ", ".join(map(str, self.block)) or self.shape
         return f"{self.kernel}{template}<<<{self.grid}, {size}>>>"
 
     def fits(self, base: str, template: Sequence[str]) -> bool:
-        """Whether it may launch this instance: numbers and plain types must be the same."""
+        """Return True if it may launch this instance: numbers and plain types must agree."""
         if self.kernel != base or len(self.template) > len(template):
             return False
         return all(
@@ -89,9 +93,9 @@ class WrittenLaunch:
 
 
 def written_launches(source: Path, included: Iterable[Path] = ()) -> tuple[WrittenLaunch, ...]:
-    """Those in a source and in the sources of its folder; none where it is no source.
+    """Return the launches in a source and in the sources of its folder; none for other files.
 
-    ``included``: files that its kernels are in, whose folders are read likewise.
+    ``included`` has further files with its kernels, whose folders are read, too.
 
     >>> written_launches(Path("library.so"))
     ()
@@ -117,7 +121,7 @@ def _launches_in(files: tuple[tuple[str, str], ...]) -> tuple[WrittenLaunch, ...
         for match in _DEFINITION.finditer(_without_comments(text)):
             values.setdefault(_defined_name(match), set()).add(_defined_value(match))
     known = {
-        name: " | ".join(sorted(texts))  # one of several is no number, but their change shows
+        name: " | ".join(sorted(texts))  # no number, but any change to a definition shows
         for name, texts in values.items()
         if len(texts) <= _MOST_DEFINITIONS
     }
@@ -125,22 +129,22 @@ def _launches_in(files: tuple[tuple[str, str], ...]) -> tuple[WrittenLaunch, ...
 
 
 def launches_of_kernel(name: str, launches: Iterable[WrittenLaunch]) -> tuple[WrittenLaunch, ...]:
-    """Return those that name a kernel, whatever their template arguments are.
+    """Return the launches that name a kernel, with any template arguments.
 
     Args:
-        name: of the kernel: ``"ns::scale<float, 4>"``.
-        launches: of a source.
+        name: name of the kernel: ``"ns::scale<float, 4>"``.
+        launches: launches of a source.
     """
     base = _template(name)[0].rpartition("::")[2]
     return tuple(launch for launch in launches if launch.kernel == base)
 
 
 def find_missing_instance(name: str, launches: Iterable[WrittenLaunch]) -> str:
-    """Say that nothing launches an instance of a template whose other instances are launched.
+    """Return a message if only other instances of a template are launched.
 
     Args:
-        name: of the instance.
-        launches: of its source.
+        name: name of the instance.
+        launches: launches of its source.
 
     Example:
         >>> find_missing_instance("scale<8>", find_launches("scale<4><<<n, 64>>>(x);", "k.cu"))
@@ -171,7 +175,7 @@ def _defined_value(match: re.Match[str]) -> str:
 def find_launches(
     text: str, name: str, elsewhere: Mapping[str, str] = NOTHING
 ) -> Iterator[WrittenLaunch]:
-    """In the order of the text.
+    """Yield the launches in the order of the text.
 
     >>> text = "#define SIDE 16\\n dim3 b(SIDE, SIDE / 2); k<float><<<(n + 7) / 8, b>>>(n);"
     >>> list(find_launches(text, "f.cu"))  # doctest: +NORMALIZE_WHITESPACE
@@ -199,7 +203,7 @@ def find_launches(
 
 
 def _kernel_at(text: str, at: int) -> str:
-    """What is launched at a position: as written, or what the variable is initialised with."""
+    """Return the text of the launched kernel, or what its variable is initialised with."""
     written = text[max(0, at - _NEAR) : at].rstrip()
     name = _NAME.search(written)
     for match in reversed([*_POINTER.finditer(text, max(0, at - _NEAR), at)] if name else []):
@@ -209,7 +213,7 @@ def _kernel_at(text: str, at: int) -> str:
 
 
 def _expand(text: str, known: Mapping[str, str], depth: int) -> str:
-    """A size with the definitions of its names in place of them, brackets where they are needed."""
+    """Return a size with the definitions of its names, bracketed where needed."""
 
     def definition(match: re.Match[str]) -> str:
         value = " ".join(known.get(match[0], match[0]).split())
@@ -223,14 +227,14 @@ def _expand(text: str, known: Mapping[str, str], depth: int) -> str:
 
 
 def launch_of(kernel: str, launches: Iterable[WrittenLaunch]) -> WrittenLaunch | None:
-    """The launch of a kernel, named as ``"scale<float, 4>"``, if all that fit have one block."""
+    """Return the launch of a kernel, as ``"scale<float, 4>"``, if all that fit have one block."""
     head, template = _template(kernel)
     fitting = [w for w in launches if w.fits(head.rpartition("::")[2], template) and w.block]
     return fitting[0] if len({w.block for w in fitting}) == 1 else None
 
 
 def _template(text: str) -> tuple[str, tuple[str, ...]]:
-    """What stands before ``<…>`` at the end of a text, and what in it."""
+    """Split a text before ``<…>`` at its end; return the head and the template arguments."""
     if not text.endswith(">"):
         return text, ()
     depth = 0
@@ -242,7 +246,7 @@ def _template(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _extents(text: str, known: dict[str, str]) -> tuple[int, ...]:
-    """``"dim3(32, ROWS)"`` as numbers."""
+    """Return the extents in ``"dim3(32, ROWS)"`` as numbers; empty if one is unknown."""
     text = known.get(text.strip(), text)
     inner = re.fullmatch(r"\s*dim3\s*[({](.*)[)}]\s*", text, re.DOTALL)
     sizes = [_number(part, known, _DEPTH) for part in split_commas(inner[1] if inner else text)]

@@ -1,1 +1,1 @@
-"""Kernels that Python writes: each generator's own objects → kernels, compiled without a GPU."""
+"""Kernels from objects of Python packages that generate code, compiled without a GPU."""

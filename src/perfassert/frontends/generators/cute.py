@@ -1,4 +1,4 @@
-"""``from_cute``: a compiled function of CUTLASS' Python DSL → the kernel whose PTX it kept."""
+"""``from_cute``: a kernel from a compiled function of CUTLASS' Python DSL, by its kept PTX."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def from_cute(
     architecture.
 
     Args:
-        function: what ``cute.compile`` returned.
+        function: the result of ``cute.compile``.
         kernel: the function under ``@cute.kernel``, or its name. Default (None): the only one.
-        parameters: what the kernel's parameters are called, by position. Default: as the
-            function's, where the compiler kept all of them.
+        parameters: names of the kernel's parameters, by position. Default: those of the
+            function, if the compiler kept all of them.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -80,7 +80,7 @@ def from_cute(
 
 
 def _kept_ptx(function: Any) -> str:
-    """The text: the DSL has it itself, or where it lies, which may be nowhere."""
+    """Return the PTX, which the DSL keeps as a text or in a file."""
     if not hasattr(function, "__ptx__"):
         raise KernelSourceError(f"{in_short(function)} is not compiled by CUTLASS' DSL; {_HOW}")
     kept = function.__ptx__
@@ -92,7 +92,7 @@ def _kept_ptx(function: Any) -> str:
 
 
 def _choose_entry(wanted: str | None, known: list[str], where: str) -> str:
-    """The compiler's names hold the function's: ``kernel_cutlass_NAME_types_0``."""
+    """Return the kernel by a function's name: the compiler's is ``kernel_cutlass_NAME_types_0``."""
     if wanted is None or wanted in known:
         return names.choose(wanted, known, where)
     fits = [name for name in known if f"_{wanted}_" in name]

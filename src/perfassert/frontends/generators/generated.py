@@ -1,4 +1,4 @@
-"""What the front ends of generators share: text made for an architecture, and its kernel."""
+"""Parts that the generators' front ends share: sources made per architecture, and kernels."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ C_TYPES = {
     "uint16": "unsigned short", "int32": "int", "uint32": "unsigned int", "int64": "long long",
     "uint64": "unsigned long long", "float16": "__half", "float32": "float", "float64": "double",
 }  # fmt: skip
-"""The C type of a number by the name that numpy gives it."""
+"""Numpy's name of a number's type → its C type."""
 
 
 TestedReleases = tuple[tuple[int, ...], tuple[int, ...]]
-"""The oldest and the newest release of a generator that tests have run with."""
+"""Oldest and newest release of a generator that the tests have run with."""
 
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """Writer of a source for an architecture, which writes each once.
+    """Writer of a source for an architecture, which writes each source once.
 
-    Warnings of a generator are about itself: they do not fail where warnings are errors.
+    Warnings of a generator are about itself, so they are no errors even where warnings are.
     """
 
     write: Callable[[str], Source]
@@ -55,7 +55,7 @@ def generated_kernel(
     parameters: tuple[Declared, ...] = (),
     spelled_out: Callable[[Launch], Launch] | None = None,
 ) -> CompiledKernel:
-    """The kernel of what ``write`` makes for an architecture."""
+    """Return a kernel whose source ``write`` makes for each architecture."""
     return CompiledKernel(
         name=name,
         updates_per_thread=hints.updates_per_thread,
@@ -65,13 +65,16 @@ def generated_kernel(
 
 
 def ptx_source(text: str | bytes, where: str, options: tuple[str, ...] = ()) -> Source:
-    """PTX in memory; ``where`` says whose in errors. What the file calls the kernel is its own."""
+    """Return a source of PTX in memory; ``where`` names its origin in errors.
+
+    The kernel in the text may have any name.
+    """
     content = text.encode() if isinstance(text, str) else text
     return Source(Path(where), "ptx", options=options, content=content)
 
 
 def package(name: str, extra: str, tested: TestedReleases, distribution: str) -> ModuleType:
-    """The generator's package, or :class:`ToolchainMissing` with the line for pip."""
+    """Import the generator's package; :class:`ToolchainMissing` has the command for pip."""
     try:
         module = import_module(name)
     except ImportError as error:
@@ -81,9 +84,9 @@ def package(name: str, extra: str, tested: TestedReleases, distribution: str) ->
 
 
 def warn_if_untested(extra: str, tested: TestedReleases, *distributions: str) -> None:
-    """Warn of those distributions that are installed in a release that no test has seen.
+    """Warn of each installed distribution in a release that no test has run with.
 
-    Nothing is imported.
+    No distribution is imported.
     """
     for distribution in distributions:
         try:
@@ -115,7 +118,7 @@ def _version_numbers(text: str) -> tuple[int, ...]:
 
 
 def by_name(launch: Launch, names: list[str], kernel: str) -> Mapping[str, Any]:
-    """The launch's arguments by the names of the generator's own parameters."""
+    """Return the launch's arguments by the names of the generator's own parameters."""
     if isinstance(launch.args, Mapping):
         return launch.args
     if len(launch.args) > len(names):
@@ -126,7 +129,7 @@ def by_name(launch: Launch, names: list[str], kernel: str) -> Mapping[str, Any]:
 
 
 def with_args(launch: Launch, args: Mapping[str, Any]) -> Launch:
-    """The launch with other arguments."""
+    """Return the launch with other arguments."""
     return Launch(
         launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain,
         cluster=launch.cluster,

@@ -1,4 +1,4 @@
-"""``from_helion``: the Triton code that Helion prints → a kernel and its launch.
+"""``from_helion``: a kernel and its launch from the Triton code that Helion prints.
 
 The layout is that of helion/_compiler/generate_ast.py and device_function.py, 0.2 to 1.5.
 """
@@ -40,8 +40,8 @@ def from_helion(
         path: the file.
         signature: Triton's types of pointers, and of parameters that are no integers:
             ``{"x": "*fp16"}``.
-        kernel: which one of several. Default (None): the only one.
-        sizes: of dynamic shapes, as the text writes them: ``{"x.size(0)": 4096}``. Default: none.
+        kernel: name of the kernel. Default (None): the only one.
+        sizes: extents of dynamic shapes, by their text: ``{"x.size(0)": 4096}``. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -82,19 +82,19 @@ def from_helion(
 
 @dataclass(frozen=True)
 class _Launched:
-    """``call``: ``_launcher(kernel, grid, arguments, num_warps=4)``, its numbers put in."""
+    """A launch, ``_launcher(kernel, grid, arguments, num_warps=4)``, with known numbers put in."""
 
     text: TritonText
     name: str
     call: ast.Call
 
     def option(self, name: str) -> int | None:
-        """An option that Triton gets beside the arguments."""
+        """Return an option that Triton gets beside the arguments, or None."""
         values = (k.value for k in self.call.keywords if k.arg == name)
         return next((self.text.integer(value, {}) for value in values), None)
 
     def check(self, signature: Mapping[str, str]) -> None:
-        """As many arguments as parameters, and a type for parameters alone."""
+        """Raise if arguments and parameters differ in number, or a typed name is no parameter."""
         names, _ = self.text.parameters(self.name)
         if len(names) != len(self.call.args) - 2:
             self.text.refuse(self.call, f"{self.name!r} has the parameters {', '.join(names)}")
@@ -108,7 +108,7 @@ class _Launched:
     def parameters(
         self, signature: Mapping[str, str], sizes: Mapping[str, int]
     ) -> tuple[dict[str, str], dict[str, int], dict[str, Any]]:
-        """Types, arguments of the launch, and constants."""
+        """Return types of parameters, arguments of the launch, and values of constants."""
         names, fixed = self.text.parameters(self.name)
         types, args, constants = dict(signature), {}, {}
         for name, argument in zip(names, self.call.args[2:], strict=True):
@@ -134,14 +134,14 @@ class _Launched:
         return self.text.integer(expression, sizes)
 
     def grid(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Blocks."""
+        """Return the extents of the grid in blocks."""
         grid = self.call.args[1]
         axes = grid.elts if isinstance(grid, ast.Tuple) else [grid]
         return tuple(self.text.integer(axis, sizes) for axis in axes)
 
 
 def _find_launches(text: TritonText) -> Iterator[_Launched]:
-    """By the functions beside the kernels; what they assign that is a number is put in."""
+    """Yield the launches in functions beside the kernels, with assigned numbers inserted."""
     for function in text.tree.body:
         if not isinstance(function, ast.FunctionDef) or function.name in text.functions:
             continue

@@ -1,6 +1,6 @@
-"""``from_inductor``: what ``torch.compile`` wrote to its cache → its kernels, as candidates.
+"""``from_inductor``: candidates from the kernels that ``torch.compile`` wrote to its cache.
 
-The files are read as text: neither are they imported nor is PyTorch. Their layout is that of
+The files are read as text: neither they nor PyTorch are imported. Their layout is that of
 torch/_inductor/codegen/wrapper.py and triton.py, from 2.4 to 2.9.
 """
 
@@ -33,7 +33,7 @@ from perfassert.system.confined import read_text
 _MARK = "async_compile.triton("
 _KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(\S+)")
 _AXES = "xyz"
-_MOST_ROWS = 65535  # blocks of a grid along y, says CUDA
+_MOST_ROWS = 65535  # CUDA's limit of blocks along y
 _DIVISIBLE = ("tt.divisibility", 16)
 _TYPE = re.compile(r"\*?k?(?:[iu](?:1|8|16|32|64)|fp(?:16|32|64)|bf16|fp8e[45]\w{0,3})|constexpr")
 _MALFORMED = (
@@ -47,12 +47,12 @@ class InductorKernel:
     """A Triton kernel of ``torch.compile`` for one shape, with its configurations as candidates.
 
     Attributes:
-        name: of the function.
-        span: where its text begins.
-        calls: how often the program launches it.
+        name: name of the function.
+        span: beginning of its text.
+        calls: launches of the kernel in the program.
         candidates: label → kernel and launch, as :func:`perfassert.rank` takes them.
-        chosen: label of the configuration that the cache says is used; None where it does not say.
-        refused: why there is no candidate; None where there are some.
+        chosen: label of the configuration used, by the cache; None if the cache has none.
+        refused: reason why there is no candidate; None if there is one.
 
     Example:
         >>> from importlib.resources import files
@@ -113,7 +113,7 @@ def from_inductor(
     Args:
         path: an ``output_code.py``, or a folder with such files: that of
             ``TORCHINDUCTOR_CACHE_DIR`` or of ``TORCH_COMPILE_DEBUG=1``.
-        sizes: of dynamic shapes: ``{"s0": 4096}``. Default: none.
+        sizes: extents of dynamic shapes: ``{"s0": 4096}``. Default: none.
         configs: kernel → configurations to try, ``{"XBLOCK": 1024, "num_warps": 4}``. Default:
             those that Inductor would try.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -163,7 +163,7 @@ def _output_files(path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class _OutputCode:
-    """A file with kernels as texts, and the function that launches them."""
+    """A file with kernels as texts, and with the function that launches them."""
 
     path: Path
     sizes: Mapping[str, int]
@@ -171,7 +171,7 @@ class _OutputCode:
     assume: Mapping[str, str] | None
 
     def kernels(self) -> Iterator[InductorKernel]:
-        """One for each kernel and shape."""
+        """Yield the kernels, one for each function and shape."""
         text = read_text(self.path, errors="replace")
         whole = TritonText.read(self.path, text)
         texts = dict(self._texts(whole.tree))
@@ -223,10 +223,10 @@ class _OutputCode:
 
 @dataclass(frozen=True)
 class _Described:
-    """A kernel's text, and what the decorator says about its launches.
+    """A kernel's text, and the launch data in its decorator.
 
-    ``types``, ``constants``: by parameter. ``attributes``: what Triton may rely on. ``grid``:
-    parameters of a launch behind the kernel's own, if the launch has the grid.
+    ``types`` and ``constants`` are by parameter. ``attributes`` are the facts that Triton may rely
+    on. ``grid`` has the parameters of the grid if a launch passes them behind the kernel's own.
     """
 
     text: TritonText
@@ -243,7 +243,7 @@ class _Described:
 
     @classmethod
     def read(cls, path: Path, source: str, line: int) -> _Described:
-        """``line``: of the file, where the string begins."""
+        """Parse a kernel; ``line`` is the line of the file where its string begins."""
         text = TritonText.read(path, source, line)
         for name, function in text.functions.items():
             for decorator in function.decorator_list:
@@ -287,12 +287,12 @@ class _Described:
 
     @property
     def passed(self) -> list[str]:
-        """Parameters that a launch passes; the others are constants of the configuration."""
+        """Parameters that a launch passes; the configuration sets the others as constants."""
         names, fixed = self.text.parameters(self.name)
         return [name for name in names if name not in fixed]
 
     def numbers(self, whole: TritonText, call: ast.Call, sizes: Mapping[str, int]) -> Any:
-        """What a launch passes that is no pointer, then the grid where it passes that, too."""
+        """Return the numbers that a launch passes: scalars, then the extents of a passed grid."""
         wanted = [*self.passed, *self.grid]
         if len(call.args) != len(wanted):
             whole.refuse(
@@ -307,7 +307,7 @@ class _Described:
         return tuple(whole.integer(arg, sizes) for name, arg in pairs if name not in pointers)
 
     def unknown(self) -> NoReturn:
-        """For a heuristic whose configurations are not known."""
+        """Raise for a heuristic whose configurations are unknown."""
         self.text.refuse(
             self.node,
             f"what triton_heuristics.{self.heuristic} tries for {self.name!r} is not known; give "
@@ -320,7 +320,7 @@ class _Described:
         given: tuple[int, ...],
         assume: Mapping[str, str] | None,
     ) -> tuple[CompiledKernel, Launch]:
-        """One configuration, with the launch that Inductor would make."""
+        """Return kernel and launch of one configuration, as Inductor would launch it."""
         types = self.types
         scalars = [n for n in self.passed if not types.get(n, "").startswith("*")]
         values = dict(zip([*scalars, *self.grid], given, strict=True))
@@ -357,12 +357,12 @@ class _Described:
 
 
 def _by_name(names: Sequence[str], values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values by the name of a parameter; PyTorch up to 2.5 has them by place."""
+    """Return values by the parameter's name; PyTorch up to 2.5 has them by position."""
     return {names[k] if isinstance(k, int) else str(k): v for k, v in dict(values).items()}
 
 
 def _constants(constants: dict[str, Any]) -> dict[str, Any]:
-    """Sizes that are 1, and what a template fixes."""
+    """Return the constants after a check that every size is an integer."""
     for name, value in constants.items():
         if name.endswith("numel") and type(value) is not int:
             raise ValueError(f"the size {value!r} of {name!r}")
@@ -384,14 +384,17 @@ def _types(types: dict[str, Any]) -> dict[str, str]:
 
 
 def _device(meta: Mapping[str, Any]) -> str:
-    """There are several ways to name it."""
+    """Return the kind of device, which the versions of PyTorch store in different places."""
     device = meta.get("device")
     kind = device.get("type") if isinstance(device, Mapping) else meta.get("device_type")
     return str(kind or "cuda")
 
 
 def _attributes(meta: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
-    """What Triton may rely on, as its ``ASTSource`` takes it; three spellings of three versions."""
+    """Return the facts that Triton may rely on, in the form of its ``ASTSource``.
+
+    Three versions of PyTorch spell them in three ways.
+    """
     config: Mapping[Any, Any] = next(iter(meta.get("configs", ())), {})
     if all(isinstance(key, tuple) for key in config):
         attributes = {key: [list(pair) for pair in pairs] for key, pairs in config.items()}
@@ -408,13 +411,13 @@ def _attributes(meta: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
 def _calls(
     whole: TritonText, texts: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> Iterator[tuple[str, ast.Call]]:
-    """Launches from top to bottom, with the sizes that are computed before them put in."""
+    """Yield the launches from top to bottom, with the sizes computed before them inserted."""
     nodes = (n for n in ast.walk(whole.tree) if isinstance(n, (ast.Assign, ast.Expr)))
     computed: dict[str, ast.expr] = {}
     for node in sorted(nodes, key=lambda n: n.lineno):
         value, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Name) and isinstance(value, (ast.BinOp, ast.UnaryOp)):
-            with suppress(KernelSourceError):  # what no launch uses need not be a size
+            with suppress(KernelSourceError):  # a value that no launch uses may be no size
                 computed[target.id] = _compute(whole, PutIn(computed).visit(value), sizes)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             name = ast.unparse(value.func.value)
@@ -423,7 +426,10 @@ def _calls(
 
 
 def _compute(whole: TritonText, node: ast.expr, sizes: Mapping[str, int]) -> ast.expr:
-    """The number, or what it needs; an expression of expressions could become huge."""
+    """Return a size as a number, or the part of it that is unknown.
+
+    An expression built of unknown expressions could become huge.
+    """
     try:
         return ast.Constant(whole.integer(node, sizes))
     except UnknownSize as error:
@@ -431,7 +437,7 @@ def _compute(whole: TritonText, node: ast.expr, sizes: Mapping[str, int]) -> ast
 
 
 def _best_config(path: Path, text: str, line: int) -> Config | None:
-    """What tuning found, in ``HASH.best_config`` beside the kernel's own file in the cache."""
+    """Return the tuned configuration in ``HASH.best_config`` beside the kernel's cache file."""
     above = _KERNEL_PATH.findall("\n".join(text.splitlines()[:line]))
     if not above:
         return None
@@ -458,5 +464,5 @@ def _check_config(config: Mapping[str, Any]) -> Config:
 
 
 def _label(config: Mapping[str, int]) -> str:
-    """``"XBLOCK=1024 warps=4 stages=1"``."""
+    """Return ``"XBLOCK=1024 warps=4 stages=1"``."""
     return " ".join(f"{_SHOWN.get(name, name)}={value}" for name, value in config.items())

@@ -1,8 +1,8 @@
-"""The configurations that ``torch.compile`` tries of a kernel, from what its file has.
+"""Configurations that ``torch.compile`` tries for a kernel, from the kernel's file.
 
 The tiles are those of ``max-autotune`` in PyTorch 2.8 (``pointwise``, ``_reduction_configs`` and
-``_persistent_reduction_configs`` of torch/_inductor/runtime/triton_heuristics.py); other versions
-try others, which a launch may not.
+``_persistent_reduction_configs`` of torch/_inductor/runtime/triton_heuristics.py). Other versions
+try other tiles.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any
 Config = dict[str, int]
 _FEWEST, _MOST = 256, 1024  # elements of a tile along one axis
 _PERSISTENT = 4096  # elements of a tile that holds whole rows
-_LONGEST = 2048  # elements of a row that are taken at once
+_LONGEST = 2048  # most elements of a row in one tile
 
 
 def configurations(heuristic: str, keywords: Mapping[str, Any]) -> list[Config]:
-    """Without repetitions; ``keywords``: the arguments of ``triton_heuristics.NAME``. Empty for a
-    heuristic that is not known."""
+    """Return the configurations without repetitions; none for an unknown heuristic.
+
+    ``keywords`` has the arguments of ``triton_heuristics.NAME``.
+    """
     options = {k: int(keywords[k]) for k in ("num_warps", "num_stages") if k in keywords}
     if heuristic in _TILES:
         configs = _TILES[heuristic](_hints(heuristic, keywords.get("size_hints", {})))
@@ -32,7 +34,7 @@ def configurations(heuristic: str, keywords: Mapping[str, Any]) -> list[Config]:
 
 
 def _hints(heuristic: str, given: Any) -> dict[str, int]:
-    """Extents by axis, in powers of two; lists are those of PyTorch up to 2.5, x last but for r."""
+    """Return extents by axis, powers of two; PyTorch up to 2.5 lists them as z, y, x or as x, r."""
     if isinstance(given, Mapping):
         return {str(axis): int(extent) for axis, extent in given.items()}
     extents = tuple(given)
@@ -54,7 +56,8 @@ def _pointwise(hints: Mapping[str, int]) -> list[Config]:
 
 
 def _tile(hints: Mapping[str, int], tile: Sequence[int], per_warp: int) -> Config:
-    """Cut to the extents, then grown along the other axes to as many elements."""
+    """Return a tile cut to the extents, then grown along other axes to as many elements."""
+    # Tile 256 × 16 of extents y = 64, x = 4096: cut to 64 × 16, x grown to 64 for 4096 elements.
     wanted = prod(tile) // (8 if prod(hints.values()) < prod(tile) else 1)
     blocks = {axis: min(n, hints[axis]) for axis, n in zip(hints, tile, strict=True)}
     for axis in blocks:
@@ -75,7 +78,7 @@ def _reduction(hints: Mapping[str, int]) -> list[Config]:
 
 
 def _persistent(hints: Mapping[str, int]) -> list[Config]:
-    """The whole row is one tile, so that its length is no parameter."""
+    """Return tiles that hold whole rows, so that the row length is no parameter."""
     rows, (axis, length) = hints["x"], _reduced_axis(hints)
     fit = (x for x in (1, 8, 32, 128) if x == 1 or (x <= rows and x * length <= _PERSISTENT))
     return [_row_config(rows, axis, length, x, length, 8) for x in fit]
@@ -96,23 +99,23 @@ def _row_config(rows: int, axis: str, length: int, x: int, r: int, most: int) ->
 
 
 def _warps(wanted: int, fewest: int, most: int) -> int:
-    """A power of two."""
+    """Return the number of warps between the limits, rounded up to a power of two."""
     return 1 << (min(max(wanted, fewest), most) - 1).bit_length()
 
 
 def _block_options(blocks: Mapping[str, int], warps: int) -> Config:
-    """``"x"`` is ``XBLOCK``, ``"r0_"`` is ``R0_BLOCK``."""
+    """Return a configuration: block ``"x"`` is ``XBLOCK``, block ``"r0_"`` is ``R0_BLOCK``."""
     named = {f"{axis.upper()}BLOCK": block for axis, block in blocks.items()}
     return {**named, "num_warps": warps, "num_stages": 1}
 
 
 def fits(config: Mapping[str, int], parameters: Sequence[str]) -> bool:
-    """Not where the function has one row per block for good, and the tile has several."""
+    """Return False if the tile has several rows but the function has one row per block."""
     return "XBLOCK" in parameters or config.get("XBLOCK", 1) == 1
 
 
 def blocks_of(config: Mapping[str, int], parameters: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """What of it the function takes as constants."""
+    """Yield the settings that the function takes as constants."""
     return ((name, value) for name, value in config.items() if name in parameters)
 
 

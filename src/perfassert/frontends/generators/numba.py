@@ -1,4 +1,4 @@
-"""``from_numba``: a ``@cuda.jit`` function → a kernel, compiled by Numba without a GPU."""
+"""``from_numba``: a kernel from a ``@cuda.jit`` function, compiled by Numba without a GPU."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def from_numba(
 
 
 def _types(function: Any, signature: Any) -> tuple[Any, ...]:
-    """Numba's types of the parameters."""
+    """Return the parameters' types as Numba has them."""
     numba: Any = import_module("numba")
     sigutils: Any = import_module("numba.core.sigutils")
     types, name = numba.types, function.__name__
@@ -124,7 +124,7 @@ def _types(function: Any, signature: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Compiler:
-    """Writes the PTX of a function for an architecture."""
+    """Compiler of a function to PTX, for one architecture at a time."""
 
     cuda: Any
     function: Any
@@ -139,7 +139,7 @@ class _Compiler:
             text, _ = self.cuda.compile_ptx(
                 self.function, self.types, lineinfo=True, cc=divmod(number(arch), 10), **kept
             )
-        except Exception as error:  # whatever a compiler in this process raises
+        except Exception as error:  # a compiler in this process may raise anything
             raise KernelSourceError(
                 f"{place}: Numba cannot compile {self.function.__name__!r} for {arch}: "
                 f"{_first_lines(error)}"
@@ -152,20 +152,20 @@ class _Compiler:
 
 
 def _first_lines(error: Exception) -> str:
-    """Numba's first two lines: what, and where."""
+    """Return the first two lines of Numba's error: reason and place."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:2]) or type(error).__name__
 
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """How a call's arguments become the kernel's parameters."""
+    """Translation of a call's arguments into the kernel's parameters."""
 
     kernel: str
     kinds: Mapping[str, Any]
 
     def parameters(self) -> Iterator[Declared]:
-        """Of the code: arrays and tuples are taken apart, as Numba's data model says."""
+        """Yield the parameters of the code; Numba's data model splits arrays and tuples."""
         from numba.cuda.descriptor import cuda_target
 
         models = cuda_target.target_context.data_model_manager
@@ -173,7 +173,7 @@ class _Call:
             yield from _leaves(models, kind, name)
 
     def spelled_out(self, launch: Launch) -> Launch:
-        """Arrays with extents and strides; what is given by its own name goes before."""
+        """Add extents and strides of arrays; values that the launch names itself come first."""
         arguments = by_name(launch, list(self.kinds), self.kernel)
         args: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -191,7 +191,10 @@ class _Call:
         return {name: value}
 
     def _array(self, name: str, kind: Any, value: Any) -> Iterator[tuple[str, Any]]:
-        """``value``: a Buffer (an array has become one) or a shape; else a bare pointer."""
+        """Yield the parts of an array argument.
+
+        ``value`` is a Buffer (arrays were converted to one) or a shape; else it is a bare pointer.
+        """
         if isinstance(value, (tuple, list)) or (isinstance(value, int) and kind.ndim == 1):
             value = Buffer(value, str(kind.dtype))
         if not isinstance(value, Buffer) or value.alias is not None:
@@ -215,7 +218,7 @@ class _Call:
 
 
 def _in_columns(value: Buffer) -> Buffer:
-    """A buffer lies in memory row by row; Numba was told that this one does not."""
+    """Return the buffer in column-major order, the layout that Numba was told of."""
     if value.data is None:
         return value
     columns = value.data.ravel(order="F")
@@ -223,7 +226,7 @@ def _in_columns(value: Buffer) -> Buffer:
 
 
 def _strides(shape: Sequence[int], size: int, layout: str) -> list[int]:
-    """In bytes, of an array without gaps; layout ``"A"`` is taken to be C's order."""
+    """Return the strides in bytes of an array without gaps; layout ``"A"`` counts as C's order."""
     steps = []
     for extent in shape if layout == "F" else reversed(shape):
         steps.append(size)
@@ -232,7 +235,7 @@ def _strides(shape: Sequence[int], size: int, layout: str) -> list[int]:
 
 
 def _leaves(models: Any, kind: Any, name: str) -> Iterator[Declared]:
-    """The parameters that one of Numba's types becomes."""
+    """Yield the parameters that one of Numba's types becomes."""
     model = models[kind]
     if not isinstance(model.get_argument_type(), (tuple, list)):
         dtype = C_TYPES.get(str(kind))

@@ -1,4 +1,4 @@
-"""``from_source_object``, ``from_cupy``: objects that hold their own text or code → kernels."""
+"""``from_source_object``, ``from_cupy``: kernels from objects that hold text or code."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def from_source_object(
             text has a kernel of that name, else the only one.
         defines: macro → value, of CUDA source. Default: none.
         include_dirs: folders of headers, of CUDA source. Default: none.
-        options: of the compiler. Default: none.
+        options: options of the compiler. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -88,7 +88,7 @@ def from_source_object(
 
 
 def _kind_and_content(source: Any) -> tuple[str, bytes]:
-    """What kind of text or code it is, and the bytes."""
+    """Return the kind of an object's text or code, and its bytes."""
     ptx, code = (getattr(source, name, None) for name in ("ptx", "code"))
     if isinstance(ptx, (str, bytes)) and ptx:
         return "ptx", _to_bytes(ptx)
@@ -115,7 +115,7 @@ def _to_bytes(text: str | bytes) -> bytes:
 
 
 def _file_stem(name: str) -> str:
-    """As the name of a file."""
+    """Return a name with only the characters of a file name."""
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in name)[:80]
 
 
@@ -135,7 +135,7 @@ def from_cupy(
     Args:
         held: the ``RawKernel`` or ``RawModule``. Elementwise, reduction and fused kernels have no
             text before they are launched.
-        kernel: which one of a module. Default (None): the object's own name, else the only one.
+        kernel: name of the kernel. Default (None): the object's own name, else the only one.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
         assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
@@ -179,13 +179,13 @@ def from_cupy(
 
 
 def _options(source: Any) -> tuple[str, ...]:
-    """As CuPy got them; how it links is its own."""
+    """Return CuPy's options without those of linking, which CuPy does itself."""
     options = getattr(source, "options", ())
     return tuple(o for o in options if o not in ("-dc", "--device-c", "-rdc=true"))
 
 
 def _headers() -> tuple[str, ...]:
-    """``#include <cupy/…>`` names these; CuPy itself is not imported."""
+    """Return the folder for ``#include <cupy/…>``, without importing CuPy."""
     package = find_spec("cupy")
     if package is None or package.origin is None:
         return ()

@@ -1,4 +1,4 @@
-"""``from_pystencils``: its stencils → kernels, as generated CUDA or as addresses alone."""
+"""``from_pystencils``: kernels from stencils, as generated CUDA or as address expressions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ typedef long long int64_t; typedef unsigned char uint8_t; typedef unsigned short
 typedef unsigned int uint32_t; typedef unsigned long long uint64_t;
 """
 _COORDINATES = "xyz"
-_ALIGNMENT = 256  # bytes, what an allocation starts at a multiple of
+_ALIGNMENT = 256  # bytes: alignment of an allocation
 
 
 def from_pystencils(
@@ -47,15 +47,15 @@ def from_pystencils(
     has all neighbours.
 
     Args:
-        kernel: what ``ps.create_kernel`` returned; or an assignment, a list of them, or an
+        kernel: the result of ``ps.create_kernel``; or an assignment, a list of them, or an
             ``AssignmentCollection``.
-        registers: of a thread, for assignments. Default: 32.
+        registers: registers per thread, for assignments. Default: 32.
         fold: points that a thread makes along x, y and z, for assignments; a launch covers as many
             fewer. Default: one each.
         updates_per_thread: results of a thread, for each of its points. Default: 1.
-        trip_counts: of generated code: iterations of loops whose end depends on data, as for
+        trip_counts: for generated code: iterations of loops whose end depends on data, as for
             :func:`from_cuda`.
-        assume: of generated code: assumed values loaded through a parameter, as for
+        assume: for generated code: assumed values loaded through a parameter, as for
             :func:`from_cuda`.
 
     Returns:
@@ -105,7 +105,7 @@ def _compiled_kernel(kernel: Any, hints: Hints) -> CompiledKernel:
 
 
 def _declared_parameter(parameter: Any) -> Declared:
-    """A field's pointer, shape and strides by the field's name, symbols by their own."""
+    """Return a parameter named by its field (pointer, shape, strides), or by its own symbol."""
     names: dict[str, Callable[[Any], str]] = {
         "FieldBasePtr": lambda p: p.field.name,
         "FieldShape": lambda p: f"{p.field.name}.shape[{p.coordinate}]",
@@ -123,14 +123,14 @@ def _declared_parameter(parameter: Any) -> Declared:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """How fields become the kernel's parameters."""
+    """Translation of fields into the kernel's parameters."""
 
     kernel: str
     fields: Mapping[str, Any]
     parameters: Sequence[Declared]
 
     def spelled_out(self, launch: Launch) -> Launch:
-        """Fields with extents and strides, as far as the kernel has parameters for them."""
+        """Add the extents and strides of fields for which the kernel has parameters."""
         known = {str(p.name) for p in self.parameters}
         arguments = dict(by_name(launch, list(self.fields), self.kernel))
         args: dict[str, Any] = {}
@@ -144,7 +144,7 @@ class _Call:
         return with_args(launch, args)
 
     def _taken_apart(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
-        """Strides are in elements, as pystencils has them."""
+        """Yield the parts of a field; its strides are in elements, as pystencils has them."""
         if isinstance(value, (tuple, list)):
             value = Buffer(value, str(field.dtype))
         yield name, value
@@ -158,7 +158,7 @@ class _Call:
         for axis, extent in enumerate(value.shape):
             yield f"{name}.shape[{axis}]", extent
         if field.index_dimensions:
-            return  # who varies faster, position or index, is the array's business
+            return  # only the array has the order of position and index
         for axis in field.layout:
             inner = field.layout[field.layout.index(axis) + 1 :]
             yield f"{name}.strides[{axis}]", prod(value.shape[a] for a in inner)
@@ -168,7 +168,7 @@ class _Call:
 
 
 def _assignments(given: Any) -> tuple[Any, ...]:
-    """All of them, subexpressions first."""
+    """Return all assignments, subexpressions first."""
     assignments = getattr(given, "all_assignments", given)
     assignments = tuple(assignments) if isinstance(assignments, (list, tuple)) else (assignments,)
     if not assignments or not all(hasattr(a, "lhs") and hasattr(a, "rhs") for a in assignments):
@@ -240,12 +240,12 @@ def _check(fields: Any) -> None:
 
 
 def _axes(field: Any) -> list[int]:
-    """Coordinates, the one with the largest stride first."""
+    """Return the axes, the one with the largest stride first."""
     return sorted(range(len(field.shape)), key=lambda axis: (-int(field.strides[axis]), axis))
 
 
 def _kernel_field(field: Any, ghosts: int) -> Field:
-    """Its first element lies at an aligned address; the interior starts behind the ghosts."""
+    """Return the field: element 0 is aligned, and the interior begins behind the ghost layers."""
     axes, spatial = _axes(field), field.spatial_dimensions
     halo = [ghosts if axis < spatial else 0 for axis in axes]
     dtype = str(field.dtype)
@@ -261,8 +261,10 @@ def _kernel_field(field: Any, ghosts: int) -> Field:
 
 
 def _access_texts(access: Any, fold: tuple[int, int, int]) -> Iterator[str]:
-    """``"src[z, y, x + 1]"``, for each point that a thread makes; threads run along x where
-    strides are smallest."""
+    """Yield ``"src[z, y, x + 1]"`` for each point that a thread computes.
+
+    Threads run along x, the axis with the smallest stride.
+    """
     field = access.field
     fastest = [axis for axis in reversed(_axes(field)) if axis < field.spatial_dimensions]
     names = dict(zip(fastest, zip(_COORDINATES, fold, strict=True), strict=False))

@@ -1,4 +1,4 @@
-"""Kernel objects of other packages, told by the module of their type: none of it is imported."""
+"""Recognition of other packages' kernel objects by their type's module, without imports."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TRITON = {
 
 
 def kernel_of(source: Any, launch: Launch) -> Kernel:
-    """The kernel that an object of a generator is; types come from the launch's arguments.
+    """Return the kernel for a generator's object; types come from the launch's arguments.
 
-    Raises :class:`~perfassert.KernelSourceError` for an object that nobody knows.
+    Raises :class:`~perfassert.KernelSourceError` for an unknown kind of object.
     """
     plugged = plugged_generators()
     for root in _roots(source):
@@ -48,13 +48,13 @@ def kernel_of(source: Any, launch: Launch) -> Kernel:
 
 
 def _roots(source: Any) -> Iterator[str]:
-    """The packages of its type and of what that is derived from."""
+    """Yield the packages of an object's type and of the bases of its type."""
     for kind in type(source).__mro__:
         yield kind.__module__.partition(".")[0]
 
 
 def plugged_generators() -> Contributions[Make]:
-    """What plug-ins add: a package's name, and what makes kernels of its objects."""
+    """Return the makers that plug-ins add: package → function that makes kernels of its objects."""
     return gather("perfassert_generators", _read_makers, _OWN)
 
 
@@ -90,7 +90,7 @@ def _argument_of(name: str, place: int, launch: Launch, by_hand: str) -> Any:
 
 
 def _example(value: Any) -> Any:
-    """An array as Numba's callers have it, of no size."""
+    """Return an empty array like a buffer, for Numba's typing of a call; other values unchanged."""
     if not isinstance(value, Buffer):
         return value
     from numpy import empty

@@ -1,6 +1,6 @@
-"""``from_triton``: a JIT function → a :class:`Kernel`, compiled by Triton without a GPU.
+"""``from_triton``: a :class:`Kernel` from a JIT function, compiled by Triton without a GPU.
 
-Functions under ``@gluon.jit`` are Triton's, too; their layouts are constants.
+Functions under ``@gluon.jit`` belong to Triton, too; their layouts are constants.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from perfassert.source import SourceSpan
 
 _TESTED = ((3, 4), (3, 9))
 WARP = 32
-"""Threads, as Triton counts them."""
+"""Threads of a warp in Triton's counting."""
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
 _DIVISIBLE = ["tt.divisibility", 16]
 _INTEGER = re.compile(r"[iu](?:8|16|32|64)")
-_SIMPLE = re.compile(r"\*?k?\w+")  # neither a tuple nor a tensor descriptor: one parameter each
+_SIMPLE = re.compile(r"\*?k?\w+")  # types that become one parameter each: no tuple, no descriptor
 _DTYPES = {
     "i1": "bool", "u1": "bool", "i8": "signed char", "u8": "unsigned char", "i16": "short",
     "u16": "unsigned short", "i32": "int", "u32": "unsigned int", "i64": "long long",
@@ -112,7 +112,7 @@ _MOST = {"num_warps": 32, "num_stages": 64, "maxnreg": 255}
 
 
 def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dict[str, int]:
-    """Those that are given; Triton has a default for the others."""
+    """Return the options that are given; Triton has defaults for the others."""
     optional = {"num_stages": num_stages, "maxnreg": maxnreg}
     options = {"num_warps": num_warps, **{k: v for k, v in optional.items() if v is not None}}
     for what, value in options.items():
@@ -126,16 +126,17 @@ def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dic
 
 @dataclass(frozen=True)
 class CheckedText:
-    """Lines of a text by the name that its functions have as their file."""
+    """Lines of a checked text, under the file name that its functions have."""
 
     file: str
     lines: tuple[str, ...]
 
     @contextmanager
     def readable(self) -> Iterator[None]:
-        """Let ``linecache`` have the lines, which is where Triton looks for them.
+        """Make the lines available to ``linecache``, where Triton looks for them.
 
-        Triton reads the source of a function when it is made; 3.4 reads it again to compile.
+        Triton reads the source of a function when the function is made; 3.4 reads it again to
+        compile.
         """
         size = sum(map(len, self.lines))
         linecache.cache[self.file] = (size, None, [*self.lines], self.file)
@@ -147,7 +148,7 @@ class CheckedText:
 
 @dataclass(frozen=True, eq=False)
 class TritonSource:
-    """A JIT function with all that Triton needs to compile it, but the architecture.
+    """A JIT function with all that Triton needs to compile it, except the architecture.
 
     ``types`` has every parameter in order, ``"constexpr"`` for those in ``constants``.
     """
@@ -161,12 +162,12 @@ class TritonSource:
 
     @property
     def where(self) -> SourceSpan:
-        """Where the function is defined."""
+        """Place of the function's definition."""
         file = getattr(self.function, "file_name", None)  # not before Triton 3.8, unless set here
         return SourceSpan(file or self.function.fn.__code__.co_filename, _definition(self.function))
 
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
-        """Machine code for ``arch`` and for what is known of ``args``, and its warps per block."""
+        """Return machine code specialised for ``arch`` and ``args``, and its warps per block."""
         ones, attrs = self._specialise(args)
         key = (arch, ones, repr(attrs))
         if key not in self._made:
@@ -176,7 +177,7 @@ class TritonSource:
     def _specialise(
         self, args: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], dict[tuple[int, ...], Any]]:
-        """Parameters that are 1, and attributes: as Triton specialises a launch."""
+        """Return the parameters that are 1, and the attributes, as Triton specialises a launch."""
         if self.attrs is not None:
             return (), dict(self.attrs)
         ones: list[str] = []
@@ -214,7 +215,7 @@ class TritonSource:
                 source = _source_type(self.function)(self.function, types, constants, dict(attrs))
                 made = triton.compile(source, target=target, options=dict(self.options))
             cubin, metadata = made.asm["cubin"], made.metadata
-        except Exception as error:  # whatever a compiler in this process raises
+        except Exception as error:  # a compiler in this process may raise anything
             raise self._failure(arch, error) from error
         tools = (f"triton {triton.__version__}",)
         binary = from_compiler(
@@ -229,7 +230,7 @@ class TritonSource:
         return replace(binary, shared_bytes=shared).with_digest(), metadata.num_warps
 
     def _failure(self, arch: str, error: Exception) -> KernelSourceError:
-        """With the line of this function; the message is that of the innermost error."""
+        """Return an error with the line in this function and the message of the innermost error."""
         place = self.where
         line = getattr(getattr(error, "node", None), "lineno", 1)  # counted from the definition
         place = replace(place, line=place.line + line - 1)
@@ -244,19 +245,19 @@ class TritonSource:
 
 @dataclass(frozen=True, eq=False)
 class TritonCode(PerLaunch):
-    """See :class:`~perfassert.kernel.description.CompilableCode`."""
+    """Code that Triton makes; see :class:`~perfassert.kernel.description.CompilableCode`."""
 
     source: TritonSource
     hints: Hints
 
     def binary(self, arch: str, args: Mapping[str, Any]) -> Binary:
-        """Compiled for ``arch`` and what is known of ``args``."""
+        """Compile for ``arch``, specialised for the known ``args``."""
         return self.source.build(arch, args)[0]
 
     def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
-        """See :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.
+        """Return the code for a launch; see :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.
 
-        Raises :class:`LaunchError` for a block that is not what Triton would start.
+        Raises :class:`LaunchError` for a block that differs from the one Triton would launch.
         """
         names = [n for n, t in self.source.types.items() if t != "constexpr"]
         args = by_name(launch, names, self.source.function.__name__)
@@ -271,19 +272,19 @@ class TritonCode(PerLaunch):
         return BuiltCode(binary, self.hints), with_args(launch, kept)
 
     def _remains(self, name: str, binary: Binary) -> bool:
-        """Not so for a parameter that has become a constant."""
+        """Return False for a parameter that compilation made a constant."""
         return name not in self.source.types or any(p.name == name for p in binary.parameters)
 
 
 def triton_module() -> ModuleType:
-    """Triton, with its compiler as an attribute."""
+    """Return the module ``triton``, with its compiler imported."""
     module = package("triton", "triton", _TESTED, "triton")
     import_module("triton.compiler")
     return module
 
 
 def _source_type(function: Any) -> Any:
-    """Triton's class for what is compiled: functions of Gluon have one of their own."""
+    """Return Triton's source class for the function; functions of Gluon have their own class."""
     from triton.compiler import ASTSource
 
     if not getattr(function, "is_gluon", lambda: False)():
@@ -296,7 +297,7 @@ def _source_type(function: Any) -> Any:
 
 
 def _jit_function(triton: ModuleType, given: Any) -> Any:
-    """``given``, if Triton can compile it as it is."""
+    """Return ``given`` if it is a JIT function; raise for an autotuner and other objects."""
     kind = type(given).__name__
     if isinstance(given, triton.JITFunction):
         return given
@@ -314,7 +315,7 @@ def _jit_function(triton: ModuleType, given: Any) -> Any:
 def _parameters(
     function: Any, signature: Mapping[str, str], constants: dict[str, Any]
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """Type of every parameter in order, and the values of the constant ones."""
+    """Return the type of every parameter in order, and the values of the constant ones."""
     name = function.__name__
     if not isinstance(signature, Mapping):
         raise KernelSourceError(
@@ -344,7 +345,7 @@ def _parameters(
 
 
 def _named_parameters(types: Mapping[str, str], layout: Layout) -> tuple[Parameter, ...]:
-    """``layout`` with the names of the function's parameters; then Triton's own pointers."""
+    """Return ``layout`` with the function's parameter names, then names for Triton's pointers."""
     flat = all(_SIMPLE.fullmatch(kind) for kind in types.values())
     known = list(types.items()) if flat and len(types) <= len(layout) else []
     if known:
@@ -365,7 +366,7 @@ def _to_integer(value: Any) -> int | None:
 
 
 def _definition(function: Any) -> int:
-    """The line of ``def``, below the decorators."""
+    """Return the line of ``def``, which is below the decorators."""
     text: Sequence[str] = ()
     with suppress(OSError):  # Triton 3.4 has no raw_src; a checked text starts with its definition
         lines = getattr(function, "raw_src", None) or getsourcelines(function.fn)[0]

@@ -1,7 +1,7 @@
-"""Arguments of a real call of a Triton function: types, constants, and what a launch gets.
+"""Types, constants and launch arguments, from the arguments of a real Triton call.
 
-Tensors are asked for dtype, shape, strides and address only: neither is PyTorch imported, nor
-memory of a GPU read.
+Tensors are asked for dtype, shape, strides and address only. PyTorch is not imported, and GPU
+memory is not read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from perfassert.kernel.launch import Buffer
 
 _BITS = {"u1": "bool", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 _ALIGNED = 256
-"""Bytes; no compiler makes use of more."""
+"""Largest alignment in bytes that any compiler uses."""
 
 
 @dataclass(frozen=True)
 class CallArguments:
-    """Arguments of a call as :func:`from_triton` takes them, and those of its launch."""
+    """Arguments of a call in the form for :func:`from_triton`, and those of its launch."""
 
     signature: Mapping[str, str]
     constants: Mapping[str, Any]
@@ -28,7 +28,7 @@ class CallArguments:
 
 
 def describe_arguments(function: Any, values: Mapping[str, Any]) -> CallArguments:
-    """Describe a call of a JIT function with these values by name, as Triton itself sees it.
+    """Describe a call of a JIT function with these values by name, as Triton specialises it.
 
     Parameters without a value are left out. Raises :class:`KernelSourceError` for a value that is
     neither tensor nor number nor None.
@@ -69,7 +69,7 @@ def _type(name: str, value: Any) -> str:
 
 
 def _element(dtype: Any) -> str:
-    """``fp16`` for torch.float16, as for Triton's own type."""
+    """Return Triton's name of a dtype: ``fp16`` for torch.float16."""
     from triton._utils import type_canonicalisation_dict
 
     name = str(dtype).rpartition(".")[2]
@@ -77,7 +77,7 @@ def _element(dtype: Any) -> str:
 
 
 def _buffer(tensor: Any) -> Buffer | None:
-    """The memory from a tensor's first element to its last; None for one without memory."""
+    """Return the memory from a tensor's first element to its last; None without memory."""
     address = 0 if hasattr(tensor, "fake_mode") else tensor.data_ptr()
     if not address or 0 in tensor.shape:  # a fake tensor of PyTorch, or a mock of Triton
         return None
@@ -89,5 +89,5 @@ def _buffer(tensor: Any) -> Buffer | None:
 
 
 def _digits(element: str) -> int:
-    """8 for ``fp8e4nv``, which numpy does not know: bytes of the same size."""
+    """Return the bits of an element: 8 for ``fp8e4nv``, a type that numpy does not have."""
     return int(element.lstrip("abcdefghijklmnopqrstuvwxyz").partition("e")[0])

@@ -1,5 +1,6 @@
-"""Grammar of the Triton functions that are compiled from a file: the part of Python that
-generators print.
+"""Grammar of the Triton functions that are compiled from a file.
+
+The grammar is the part of Python that generators print.
 
 Triton evaluates the syntax tree of a function in this process, so that a function which could name
 any Python object could run any Python code. :func:`check_functions` reads a function node by node
@@ -39,7 +40,7 @@ from perfassert.frontends.generators.triton_language import (
 
 Refuse = Callable[[ast.AST, str], NoReturn]
 Number: TypeAlias = "bool | int | float | None"
-"""Type of a constant that a launch or a file gives to a function."""
+"""Type of a constant that a launch or a file passes to a function."""
 _ARITHMETIC = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift,
     ast.BitAnd, ast.BitOr, ast.BitXor,
@@ -47,17 +48,17 @@ _ARITHMETIC = (
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
 _DEEPEST = 100  # levels of a syntax tree, far below what exhausts a stack
 LARGEST = 1 << 64
-"""Integers of a text stay below."""
+"""Exclusive upper bound of the integers in a text."""
 _LARGEST_COMPUTED = 1 << 4096
 _LARGEST_SHIFT = 64
-_SMALLEST_LARGE = 64  # what a number of repetitions stays below
+_SMALLEST_LARGE = 64  # exclusive bound of a number of repetitions
 _COMBINING_PLACE = 2
-_MOST_NODES = 250_000  # that Triton visits, with calls and unrolled loops counted in full
+_MOST_NODES = 250_000  # nodes that Triton visits, including those of calls and unrolled iterations
 _EXTENT = 1 << 20  # most elements of a tensor
 
 
 def check_size(tree: ast.AST, refuse: Refuse) -> None:
-    """Refuse a text that is nested too deeply for readers that recur, or has huge integers."""
+    """Refuse a text that is nested too deeply for recursive readers, or has huge integers."""
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST):
         for node in level:
@@ -78,14 +79,14 @@ def check_functions(
     given: Mapping[str, Number],
     refuse: Refuse,
 ) -> list[str]:
-    """Check a function and those that it calls; returns their names.
+    """Check a function and those that it calls; return their names.
 
     Args:
         functions: JIT functions of the text, by name.
-        name: of the one that is launched.
-        constants: of the text, by name.
+        name: name of the launched function.
+        constants: constants of the text, by name.
         given: parameters of the launched function that are constants, by name.
-        refuse: raises the error for a node and a reason.
+        refuse: function that raises the error for a node and a reason.
     """
     for constant, value in {**constants, **given}.items():
         if not _is_number(value):
@@ -101,10 +102,10 @@ def check_functions(
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """Result of an expression.
+    """Abstract result of an expression.
 
-    ``bound``: no compile-time integer in it is larger; 0 if none can be in it. ``several``: it is
-    a tuple, which no operator takes: ``(0,) * n`` has n elements.
+    ``bound`` is at least as large as each compile-time integer in the result; 0 if it has none.
+    ``several`` is True for a tuple, which no operator takes: ``(0,) * n`` would have n elements.
     """
 
     bound: int = 0
@@ -117,7 +118,7 @@ _NONE = _Value(1)  # known at compile time, as all constants are
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What is known of a function for arguments up to given bounds."""
+    """Result of checking a function for arguments up to given bounds."""
 
     result: _Value
     nodes: int
@@ -125,7 +126,7 @@ class _Checked:
 
 @dataclass
 class _Program:
-    """The functions of a text, checked once for each combination of bounds of their arguments."""
+    """The functions of a text, each checked once for a combination of argument bounds."""
 
     functions: Mapping[str, ast.FunctionDef]
     constants: Mapping[str, Number]
@@ -141,7 +142,7 @@ class _Program:
 
     @property
     def reached(self) -> set[str]:
-        """Names of the functions that have been checked."""
+        """Return the names of the checked functions."""
         return {name for name, _ in self.checked}
 
     def check(self, name: str, bounds: tuple[int, ...]) -> _Checked:
@@ -158,8 +159,11 @@ class _Program:
 
 
 class _FunctionCheck(ast.NodeVisitor):
-    """One pass over a function. ``scope``: names that are assigned on every path to the current
-    statement, with the bounds of their values; None if no path leads there."""
+    """One pass over a function.
+
+    ``scope`` has the names that are assigned on every path to the current statement, with the
+    bounds of their values. It is None if no path leads there.
+    """
 
     def __init__(self, program: _Program, function: ast.FunctionDef) -> None:
         self.program = program
@@ -179,7 +183,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Checked(_either(self.returned), self.nodes)
 
     def _signature(self) -> list[str]:
-        """Names of the parameters; Python evaluates their annotations and defaults."""
+        """Return the parameters' names; Python evaluates their annotations and defaults."""
         parameters = self.function.args
         generic = getattr(self.function, "type_params", ())  # from Python 3.12
         starred = parameters.vararg or parameters.kwarg
@@ -240,7 +244,7 @@ class _FunctionCheck(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if not is_text:  # of a text that stands alone, nothing is made
+        if not is_text:  # a text alone, such as a docstring, has no effect
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:
@@ -267,7 +271,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._loop(node, before, dict(before))
 
     def _loop(self, node: ast.For | ast.While, before: Scope, inside: Scope) -> None:
-        """The body, which may run again after itself, or not at all."""
+        """Check a loop's body, which may run not at all or again after itself."""
         end = self._block(node.body, inside)
         for name, value in before.items():
             if end is not None and end[name].several != value.several:
@@ -279,7 +283,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self.scope = None
 
     def visit_Pass(self, node: ast.Pass) -> None:
-        """Nothing to check."""
+        """Accept ``pass``, which has nothing to check."""
 
     def _check_no_else(self, statements: Sequence[ast.stmt]) -> None:
         if statements:
@@ -291,7 +295,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return self.scope
 
     def _iterations(self, node: ast.expr) -> tuple[_Value, int]:
-        """The variable of a loop, and how often Triton visits the body."""
+        """Return the loop variable, and the number of times that Triton visits the body."""
         if not isinstance(node, ast.Call):
             self._refuse(node, "a loop is over range, tl.range or tl.static_range")
         kind = ast.unparse(node.func)
@@ -312,7 +316,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._before(target)[target.id] = value
 
     def _check_unbound(self, name: str, node: ast.AST) -> None:
-        """A name has one meaning: where a local variable is not set, Triton looks elsewhere."""
+        """Refuse a local name with another meaning, which Triton would use while it is unset."""
         program = self.program
         taken = name in program.functions or name in program.constants
         if taken or program.language.is_reserved(name):
@@ -321,7 +325,7 @@ class _FunctionCheck(ast.NodeVisitor):
     # expressions
 
     def _value(self, node: ast.expr) -> _Value:
-        """An expression that is no tuple."""
+        """Check an expression, which must not be a tuple."""
         value: _Value = self.visit(node)
         if value.several:
             self._refuse(node, f"{_short(node)} is a tuple, which has no place here")
@@ -425,7 +429,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(_EXTENT if function.id == "len" else self._limit(node, values))
 
     def _call_method(self, node: ast.Call, function: ast.Attribute) -> _Value:
-        """A method makes a tensor, or answers a question about a type."""
+        """Check a method call, which returns a tensor or a property of a type."""
         if function.attr not in METHODS:
             self._refuse_member(function)
         self._check_count(node, METHODS[function.attr])
@@ -434,7 +438,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(int(function.attr == "is_floating"), function.attr in TUPLES)
 
     def _call(self, node: ast.Call, name: str) -> _Value:
-        """A function of the text, checked for these arguments."""
+        """Check a call of a function in the text, for the bounds of these arguments."""
         parameters = self.program.functions[name].args
         names = [a.arg for a in parameters.args]
         first = len(names) - len(parameters.defaults)
@@ -468,7 +472,7 @@ class _FunctionCheck(ast.NodeVisitor):
             self._refuse(node, f"{_short(node.func)} has more than {most} arguments by position")
 
     def _arguments(self, node: ast.Call, function: str = "") -> list[_Value]:
-        """Values of all arguments; ``function``: may take texts, or a function."""
+        """Return the values of all arguments; some ``function`` may take texts or a function."""
         words = POSITIONAL_WORDS.get(function, frozenset())
         values = []
         for place, argument in enumerate(node.args):
@@ -496,7 +500,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return value
 
     def _combining(self, node: ast.expr) -> _Value:
-        """The function that combines two elements; it is called with tensors."""
+        """Check the function that combines two elements, which is called with tensors."""
         program = self.program
         if isinstance(node, ast.Name) and node.id in program.functions:
             parameters = program.functions[node.id].args.args
@@ -508,7 +512,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value()
 
     def _limit(self, node: ast.AST, values: Iterable[_Value]) -> int:
-        """Bound of what is computed of values: no operator gives more than twice their product."""
+        """Return a bound of what operators make of values: at most twice the values' product."""
         bound = 2 * _product(values)
         if bound >= _LARGEST_COMPUTED:
             self._refuse(node, "a number that is computed at compile time may be too large")
@@ -530,7 +534,7 @@ class _FunctionCheck(ast.NodeVisitor):
 
 
 def _product(values: Iterable[_Value]) -> int:
-    """Product of the bounds of compile-time numbers; 0 if there are none."""
+    """Return the product of the bounds of compile-time integers; 0 if there are none."""
     product = 0
     for value in values:
         if value.bound:
@@ -539,13 +543,13 @@ def _product(values: Iterable[_Value]) -> int:
 
 
 def _merge_scopes(scopes: Sequence[Scope]) -> Scope:
-    """Names that all scopes have, with the largest of their bounds."""
+    """Return the names that all scopes have, with the largest of their bounds."""
     names = set(scopes[0]).intersection(*scopes)
     return {name: _either(scope[name] for scope in scopes) for name in names}
 
 
 def _either(values: Iterable[_Value]) -> _Value:
-    """One of the values, whichever it is."""
+    """Return a value that covers each of the values."""
     every = list(values)
     return _Value(max(v.bound for v in every), any(v.several for v in every))
 
@@ -557,12 +561,12 @@ def _is_number(value: object) -> bool:
 
 
 def _bound_of(value: object) -> int:
-    """At least 1 for each constant."""
+    """Return the bound of a constant, at least 1."""
     return max(abs(value), 1) if type(value) is int else 1
 
 
 def _is_text(node: ast.expr, allowed: frozenset[str] | None = None) -> bool:
-    """Return True for one of the allowed texts; None allows each that can be printed."""
+    """Return True for one of the allowed texts; ``None`` allows any printable text."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return False
     return node.value.isprintable() if allowed is None else node.value in allowed

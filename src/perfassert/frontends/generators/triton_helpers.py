@@ -1,8 +1,9 @@
-"""What code of PyTorch's Inductor and of Helion calls ``triton_helpers``, so that PyTorch need not
-be installed: the same meaning, written for predictions. What is missing here is refused by name.
+"""Replacements for ``triton_helpers``, which code of PyTorch's Inductor and of Helion calls.
 
-https://github.com/pytorch/pytorch/blob/main/torch/_inductor/runtime/triton_helpers.py says what
-each one means.
+They have the meaning of the originals but are written for predictions, so PyTorch need not be
+installed. A helper that is missing here is refused by name.
+https://github.com/pytorch/pytorch/blob/main/torch/_inductor/runtime/triton_helpers.py defines the
+meaning of each helper.
 """
 
 # mypy: ignore-errors
@@ -83,7 +84,7 @@ def any(a, dim):
 
 @triton.jit
 def _first_of_equals(less, equal, a, i, b, j):
-    """Values that are no numbers go before all others, and are equal."""
+    """Return the value that goes first, and its index; NaNs go first, the lower index wins ties."""
     if is_floating(a):
         less |= (a != a) & (b == b)
         equal |= (a != a) & (b != b)

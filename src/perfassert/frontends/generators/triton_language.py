@@ -1,9 +1,8 @@
-"""What the Triton functions of a file may call and name: closed tables, from what Inductor and
-Helion print.
+"""Closed tables of what a file's Triton functions may call and name.
 
-Nothing here takes a Python object, opens a file or compiles a text, unlike ``tl.constexpr``,
-``tl.static_print``, ``tl.inline_asm_elementwise``, ``tl.map_elementwise`` and
-``tl.core.extern_elementwise``.
+The tables have what Inductor and Helion print. No entry takes a Python object, opens a file or
+compiles a text, unlike ``tl.constexpr``, ``tl.static_print``, ``tl.inline_asm_elementwise``,
+``tl.map_elementwise`` and ``tl.core.extern_elementwise``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MODULES = {
     "libdevice": "triton.language.extra.libdevice",
     "triton_helpers": "perfassert.frontends.generators.triton_helpers",
 }
-"""Name of a module in generated text → module that is used; of PyTorch's helpers, our own."""
+"""Module name in generated text → module to use; PyTorch's helpers have a replacement."""
 _WITHIN = {"tl.math": "tl_math"}
 _MOST_ARGUMENTS = 16
 _FUNCTIONS: Mapping[str, int] = {
@@ -42,13 +41,13 @@ _FUNCTIONS: Mapping[str, int] = {
     **dict.fromkeys("rand randn randint rand4x randn4x randint4x".split(), 2),
     **dict.fromkeys(("max", "min"), 2),  # the third one makes the result a tuple
 }
-"""Function of ``tl`` → most arguments by position."""
+"""Function of ``tl`` → largest number of positional arguments."""
 VALUES = frozenset(
     "tl.int1 tl.int8 tl.int16 tl.int32 tl.int64 tl.uint8 tl.uint16 tl.uint32 tl.uint64 tl.float16 "
     "tl.bfloat16 tl.float32 tl.float64 tl.float8e4nv tl.float8e4b8 tl.float8e4b15 tl.float8e5 "
     "tl.float8e5b16 tl.PropagateNan.ALL tl.PropagateNan.NONE".split()
 )
-"""Members of modules that are no functions."""
+"""Members of modules that are values, not functions."""
 COMBINING = frozenset(("reduce", "associative_scan"))
 """Functions whose third argument, ``combine_fn``, is a function."""
 TUPLES = frozenset(
@@ -65,7 +64,7 @@ METHODS: Mapping[str, int] = {
     ),
     **dict.fromkeys(("max", "min"), 1),
 }
-"""Method of tensors, of tensor descriptors or of types → most arguments by position."""
+"""Method of a tensor, descriptor or type → largest number of positional arguments."""
 FIELDS = frozenset("dtype type shape element_ty primitive_bitwidth numel T".split())
 """Attributes of tensors and of types."""
 KEYWORDS = frozenset(
@@ -75,7 +74,7 @@ KEYWORDS = frozenset(
     "disable_licm fast_math lhs_k_pack rhs_k_pack".split()
 )
 SMALL_KEYWORDS = frozenset(("num_stages", "loop_unroll_factor"))
-"""Keywords whose number says how often a compiler repeats code."""
+"""Keywords whose number states how often a compiler repeats code."""
 WORDS: Mapping[str, frozenset[str]] = {
     "eviction_policy": frozenset(("", "evict_first", "evict_last")),
     "cache_modifier": frozenset(("", ".ca", ".cg", ".cs", ".cv", ".wb", ".wt")),
@@ -85,31 +84,31 @@ WORDS: Mapping[str, frozenset[str]] = {
     "input_precision": frozenset(("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")),
     "fp_downcast_rounding": frozenset(("rtne", "rtz")),
 }
-"""Keyword → its texts."""
+"""Keyword → texts that it allows."""
 POSITIONAL_WORDS: Mapping[str, frozenset[str]] = {
     "float": frozenset(("inf", "-inf", "nan")),
     "dot_scaled": frozenset(("e2m1", "e4m3", "e5m2", "bf16", "fp16")),
 }
-"""Function → its texts."""
+"""Function → texts that it allows as positional arguments."""
 MESSAGES = frozenset(("device_assert", "static_assert", "device_assert_then"))
-"""Functions whose second argument is any text, which Triton writes into an error."""
+"""Functions whose second argument is any text, which becomes part of an error message."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """The tables together with the Triton that is installed."""
+    """The tables, together with the installed Triton."""
 
     @cached_property
     def modules(self) -> Mapping[str, ModuleType]:
-        """By their names in generated text."""
+        """Modules by their names in generated text."""
         return {name: import_module(home) for name, home in MODULES.items()}
 
     @cached_property
     def reserved(self) -> frozenset[str]:
-        """Names with a meaning in Python or Triton, which no text can bind.
+        """Names with a meaning in Python or Triton, which no text may bind.
 
-        Triton looks a name up among the local variables, then in the module, then among its
-        builtins, and takes the first that is there.
+        Triton looks a name up in the local variables, then in the module, then in its builtins, and
+        takes the first that it finds.
         """
         from triton.compiler.code_generator import CodeGenerator
 
@@ -117,11 +116,11 @@ class Language:
         return frozenset((*own, *CodeGenerator.builtin_namespace, *MODULES, "triton"))
 
     def is_reserved(self, name: str) -> bool:
-        """Return True for a reserved name, and for all that Python may give a meaning."""
+        """Return True for a reserved name and for any name that starts with ``__``."""
         return name in self.reserved or name.startswith("__")
 
     def dotted_name(self, node: ast.Attribute) -> str | None:
-        """``"tl.load"`` for a member of a module; None for an attribute of a value."""
+        """Return ``"tl.load"`` for a member of a module; None for an attribute of a value."""
         base = node.value
         while isinstance(base, ast.Attribute):
             base = base.value
@@ -133,8 +132,8 @@ class Language:
     def is_function(self, dotted: str) -> bool:
         """Return True for a function that a text may call.
 
-        Of ``tl`` these are in the table. The other modules define functions of tensors only: each
-        that is public and their own is one.
+        Functions of ``tl`` must be in the table. The other modules define functions of tensors
+        only, so each public function of their own is allowed.
         """
         from triton import JITFunction
 
@@ -147,5 +146,5 @@ class Language:
         return is_own and is_public and isinstance(member, (FunctionType, JITFunction))
 
     def most_arguments(self, name: str) -> int:
-        """Largest number of arguments by position."""
+        """Return the largest number of positional arguments."""
         return _FUNCTIONS.get(name, _MOST_ARGUMENTS)

@@ -1,6 +1,6 @@
-"""Triton functions in a file that others wrote: read as text, checked, then compiled by Triton.
+"""Triton functions in an untrusted file: read as text, checked, then compiled by Triton.
 
-The file is never imported, and Triton gets the text that was checked, not the file.
+The file is never imported, and Triton gets the checked text instead of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class TritonText:
-    """``tree``: of the text, which begins at a line of the file at ``path`` and has its lines."""
+    """A parsed text; ``tree`` is its syntax tree, with the line numbers of the file ``path``."""
 
     path: Path
     text: str
@@ -36,7 +36,7 @@ class TritonText:
 
     @classmethod
     def read(cls, path: Path, text: str, line: int = 1) -> TritonText:
-        """``line``: where in the file the text begins."""
+        """Parse a text that begins at ``line`` of the file."""
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -48,7 +48,7 @@ class TritonText:
 
     @classmethod
     def of_file(cls, path: Path) -> TritonText:
-        """The whole file."""
+        """Parse the whole file."""
         try:
             return cls.read(path, read_text(path))
         except (OSError, ValueError) as error:  # no UTF-8, or a name with NUL
@@ -56,12 +56,12 @@ class TritonText:
 
     @cached_property
     def functions(self) -> Mapping[str, ast.FunctionDef]:
-        """Those under ``@triton.jit``."""
+        """Functions under ``@triton.jit``, by name."""
         functions = (node for node in self.tree.body if isinstance(node, ast.FunctionDef))
         return {f.name: f for f in functions if any(map(_is_jit, f.decorator_list))}
 
     def parameters(self, name: str) -> tuple[list[str], frozenset[str]]:
-        """Of a function, and which of them are constants."""
+        """Return the names of a function's parameters, and those that are ``tl.constexpr``."""
         parameters = self.functions[name].args.args
         fixed = (
             a.arg for a in parameters if a.annotation and _unparse(a.annotation) == "tl.constexpr"
@@ -69,11 +69,12 @@ class TritonText:
         return [a.arg for a in parameters], frozenset(fixed)
 
     def jit(self, name: str, constants: Mapping[str, Any]) -> Any:
-        """The function as Triton has it; its lines are those of the file.
+        """Return the function as an object of Triton's; its lines are those of the file.
 
-        ``constants``: values of its parameters that are no arguments of a launch.
+        ``constants`` has values of parameters that a launch does not pass.
 
-        Raises :class:`~perfassert.KernelSourceError` for one that reaches beyond the language.
+        Raises :class:`~perfassert.KernelSourceError` for a function that uses more than the checked
+        language.
         """
         triton = triton_module()
         own = dict(self._constants())
@@ -87,10 +88,10 @@ class TritonText:
         return space[name]
 
     def _define(self, functions: Sequence[ast.FunctionDef], space: dict[str, Any]) -> None:
-        """Add the functions to ``space``, where each finds the others.
+        """Add the functions to ``space``, in which they find each other.
 
-        Triton reads the source of a function anew, through linecache. There it finds the text that
-        was checked; a file can differ from it by escapes, by its encoding, or by having changed.
+        Triton reads the source of a function again through ``linecache``, where it gets the checked
+        text. The file may differ from that text by escapes, by its encoding, or by a later change.
         """
         file = f"<checked text {next(_numbers)}>"
         lines = StringIO("\n" * (self.line - 1) + self.text, newline=None).readlines()
@@ -111,7 +112,7 @@ class TritonText:
             self.refuse(functions[0], f"Triton cannot read it: {error!r}")
 
     def _constants(self) -> Iterator[tuple[str, Any]]:
-        """``NAME = tl.constexpr(64)`` beside the functions."""
+        """Yield constants beside the functions: ``NAME = tl.constexpr(64)``."""
         for node in self.tree.body:
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
                 continue
@@ -120,7 +121,7 @@ class TritonText:
                 yield target.id, self.literal(call.args[0])
 
     def literal(self, node: ast.expr) -> Any:
-        """A value that is written out; a call is its keywords, or its argument."""
+        """Return a literal value; a call yields its first argument, else its keywords."""
         try:
             if isinstance(node, ast.Call):
                 if node.args:
@@ -138,9 +139,10 @@ class TritonText:
             self.refuse(node, f"{_unparse(node)!r} is not written out")
 
     def integer(self, node: ast.expr, sizes: Mapping[str, int]) -> int:
-        """A size; ``sizes``: of what is known when the program runs, by how the text writes it.
+        """Return a size as an integer.
 
-        Raises :class:`UnknownSize` for one that rests on something else.
+        ``sizes`` maps the texts of sizes that are only known at run time to numbers. Raises
+        :class:`UnknownSize` for a size that depends on anything else.
         """
         plain = _Plain(sizes)
         text = _unparse(plain.visit(ast.parse(_unparse(node), mode="eval").body))
@@ -159,16 +161,16 @@ class TritonText:
         return value
 
     def place(self, node: ast.AST) -> str:
-        """``file:line``."""
+        """Return ``file:line`` of a node."""
         return f"{self.path}:{getattr(node, 'lineno', 1)}"
 
     def refuse(self, node: ast.AST, why: str) -> NoReturn:
-        """:class:`~perfassert.KernelSourceError` with the line."""
+        """Raise :class:`~perfassert.KernelSourceError` with the node's line."""
         raise KernelSourceError(f"{self.place(node)}: {why}")
 
 
 class UnknownSize(KernelSourceError):
-    """``part``: of a size, whose value is known when the program runs."""
+    """A size is only known at run time; ``part`` is the unknown part of its expression."""
 
     def __init__(self, message: str, part: ast.expr) -> None:
         super().__init__(message)
@@ -176,7 +178,7 @@ class UnknownSize(KernelSourceError):
 
 
 class PutIn(ast.NodeTransformer):
-    """Expressions in the place of their names."""
+    """Replacement of names by expressions."""
 
     def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
         self.expressions = expressions
@@ -187,8 +189,11 @@ class PutIn(ast.NodeTransformer):
 
 
 class _Plain(ast.NodeTransformer):
-    """Numbers in the place of what is in ``sizes``; ``unknown``: what has none.
-    ``triton.cdiv`` is a quotient rounded up."""
+    """Replacement of the expressions in ``sizes`` by numbers.
+
+    ``unknown`` lists the names and calls that have no number. ``triton.cdiv`` becomes a quotient
+    rounded up.
+    """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
@@ -212,7 +217,7 @@ def _is_jit(decorator: ast.expr) -> bool:
 
 
 def _strip_decorators(function: ast.FunctionDef) -> ast.FunctionDef:
-    """What decorates a function is PyTorch's, or ``triton.jit``."""
+    """Return the function without decorators, which are PyTorch's or ``triton.jit``."""
     made = copy(function)
     made.decorator_list = []
     return made

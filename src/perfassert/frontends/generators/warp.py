@@ -1,4 +1,4 @@
-"""``from_warp``: a ``@wp.kernel`` → a kernel, compiled by NVIDIA Warp without a GPU."""
+"""``from_warp``: a kernel from a ``@wp.kernel``, compiled by NVIDIA Warp without a GPU."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def from_warp(
 
 
 def _indices(kernel: Any) -> int:
-    """How many ``wp.tid()`` has; Warp finds out when it looks through the function."""
+    """Return the number of ``wp.tid()``'s indices; Warp counts them when it reads the function."""
     if getattr(kernel.adj, "kernel_dim", None) is None:
         kernel.adj.get_references()
     return int(kernel.adj.kernel_dim)
@@ -105,7 +105,7 @@ def _indices(kernel: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Compiler:
-    """Writes the PTX of a kernel's module for an architecture."""
+    """Compiler of a kernel's module to PTX, for one architecture at a time."""
 
     warp: Any
     kernel: Any
@@ -132,14 +132,17 @@ class _Compiler:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """How a call's arguments become the kernel's parameters; ``indices``: those of ``wp.tid()``."""
+    """Translation of a call's arguments into the kernel's parameters.
+
+    ``indices`` is the number of indices of ``wp.tid()``.
+    """
 
     kernel: str
     kinds: Mapping[str, Any]
     indices: int
 
     def parameters(self) -> Iterator[Declared]:
-        """Of the code: the bounds of the launch, then those of the function."""
+        """Yield the parameters of the code: the launch bounds, then those of the function."""
         types: Any = import_module("warp._src.types")
         bounds = type(types.launch_bounds_t((1,) * self.indices))
         yield Declared(_BOUNDS, None, False, tuple(_structure_members(bounds)))
@@ -147,7 +150,7 @@ class _Call:
             yield _declared_parameter(types, name, kind)
 
     def spelled_out(self, launch: Launch) -> Launch:
-        """Bounds as numbers, and arrays as the structures that Warp passes."""
+        """Return the launch with bounds as numbers, and arrays as Warp's structures."""
         arguments = dict(by_name(launch, list(self.kinds), self.kernel))
         args = {_BOUNDS: self._bounds(arguments.pop(_BOUNDS, None), launch)}
         args |= {name: self._array_argument(name, value) for name, value in arguments.items()}
@@ -185,7 +188,10 @@ class _Call:
 
 
 def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
-    """Without gaps, the last index the fastest; a vector's parts are a buffer's last extents."""
+    """Return Warp's structure for an array without gaps, whose last index is the fastest.
+
+    The components of a vector or matrix are the last extents of the buffer.
+    """
     inner, scalar = _element_type(kind.dtype)
     shape = value.shape[: kind.ndim]
     if len(shape) != kind.ndim or value.shape[kind.ndim :] not in ((), inner):
@@ -203,7 +209,7 @@ def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
 
 
 def _element_type(dtype: Any) -> tuple[tuple[int, ...], str]:
-    """Extents of one element, of a vector or a matrix, and what its numbers are called."""
+    """Return the extents of an element (vector or matrix), and the name of its scalar type."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
     name = "bool" if scalar is bool else getattr(scalar, "__name__", "")
     if name in _SIZES:
@@ -224,7 +230,7 @@ def _declared_parameter(types: Any, name: str, kind: Any) -> Declared:
 
 
 def _structure_members(layout: Any, name: str = "", at: int = 0) -> Iterator[Member]:
-    """Numbers and pointers of a C structure, by their paths."""
+    """Yield the numbers and pointers in a C structure, by their paths."""
     if issubclass(layout, ctypes.Structure) and hasattr(layout, "_fields_"):
         for part, inner, *_ in layout._fields_:
             path = f"{name}.{part}" if name else part

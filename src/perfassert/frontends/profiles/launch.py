@@ -1,4 +1,4 @@
-"""Measurements of a file, whatever its format: what was launched, and what was measured of it."""
+"""Measurements of a file of any format: each launch, and the metrics measured for it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ Extent = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What tells launches apart; ``name``: of the kernel, mangled or as the profiler shows it.
-    ``shared_bytes``: dynamic; None where the profile does not say."""
+    """Key that distinguishes launches: kernel, grid, block, cluster and dynamic shared memory.
+
+    ``name`` is the kernel's, mangled or as the profiler shows it. ``shared_bytes`` is the dynamic
+    shared memory of a block, None where the profile does not have it.
+    """
 
     name: str
     grid: Extent
@@ -24,10 +27,10 @@ class Shape:
 class Measurement:
     """One launch of a profile, or one state of a benchmark.
 
-    ``label``: what messages call it. ``shape``: None where the file does not say what was launched.
-    ``values``: metric of perfassert → measured value, in base units (``"time"`` in seconds) or in
-    sectors where its name is in :data:`SECTORS`. ``cells``: all that the file says, as text, by
-    column; the columns of the shape are not among them.
+    ``label`` names the measurement in messages. ``shape`` is None where the file does not identify
+    the launch. ``values`` maps metrics of perfassert to measured values in base units (``"time"``
+    in seconds), or in sectors for the names in :data:`SECTORS`. ``cells`` has every column of the
+    file as text, except those of the shape.
     """
 
     label: str
@@ -37,13 +40,16 @@ class Measurement:
 
 
 SECTORS: Mapping[str, str] = {"l2_load_sectors": "l2_load", "l2_store_sectors": "l2_store"}
-"""Value that is counted in sectors, whose size the device has → metric in bytes."""
+"""Value counted in sectors → metric in bytes; the device has the size of a sector."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFile:
-    """Measurements of a file, in its order; ``kind``: its format, in words; ``device``:
-    as the file names it, empty where it names none or several."""
+    """Measurements of a file, in the file's order.
+
+    ``kind`` is the file's format in words. ``device`` is the device's name in the file, empty where
+    the file names no device or several.
+    """
 
     kind: str
     measurements: tuple[Measurement, ...]
@@ -52,7 +58,7 @@ class MeasuredFile:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunches:
-    """Launches of one shape; ``seconds``: of those whose time is known."""
+    """All launches of one shape; ``seconds`` has the times of the launches that were timed."""
 
     shape: Shape
     count: int
@@ -61,15 +67,17 @@ class ProfiledLaunches:
 
 @dataclass(frozen=True, slots=True)
 class LaunchProfile:
-    """``launches``: in the order in which they first happened; ``device``: as the profile names it,
-    perhaps not at all."""
+    """Launches of a profile, grouped by shape, in the order of their first occurrence.
+
+    ``device`` is the device's name in the profile, or empty.
+    """
 
     launches: tuple[ProfiledLaunches, ...]
     device: str = ""
 
 
 def group_launches(measurements: Sequence[Measurement], device: str = "") -> LaunchProfile:
-    """Return the launches of each shape as one; measurements without a shape are left out."""
+    """Group the launches by shape; measurements without a shape are left out."""
     times_by_shape: dict[Shape, list[float | None]] = {}
     for measurement in measurements:
         if measurement.shape is not None:
@@ -83,13 +91,13 @@ def group_launches(measurements: Sequence[Measurement], device: str = "") -> Lau
 
 
 def describe_shape(shape: Shape) -> str:
-    """Return ``"axpy, grid 1024×1×1, block 256×1×1"``."""
+    """Return the shape in words: ``"axpy, grid 1024×1×1, block 256×1×1"``."""
     grid, block = ("×".join(map(str, extent)) for extent in (shape.grid, shape.block))
     return f"{shape.name}, grid {grid}, block {block}"
 
 
 def device_file_name(shown: str) -> str:
-    """Return what a device file is called whose device a driver shows by this name.
+    """Return the stem of the device file for a device's name as the driver shows it.
 
     Example:
         >>> device_file_name("NVIDIA GeForce RTX 3080")
@@ -103,5 +111,5 @@ def device_file_name(shown: str) -> str:
 
 
 def only_name(names: Sequence[str]) -> str:
-    """Return the device's name where all are the same, else ``""``."""
+    """Return the name if all names are the same, else ``""``."""
     return names[0] if len(set(names)) == 1 else ""

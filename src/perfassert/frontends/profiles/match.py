@@ -1,5 +1,8 @@
-"""Kernels by the names that profilers show: mangled, demangled, or demangled with template
-parameters for types (``axpy<float>(T1, const T1 *)``)."""
+"""Matching of kernels with the names that profilers show.
+
+A profiler shows a mangled name, a demangled one, or one with template parameters for types
+(``axpy<float>(T1, const T1 *)``).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from perfassert.frontends.toolchain.names import base_name, demangle, without_pa
 
 
 def matching(shown: str, mangled: Sequence[str]) -> list[str]:
-    """The kernels that the strictest rule lets through: the same name whole, without parameters, at
-    last without namespaces and template arguments."""
+    """Return the kernels that match the shown name by the strictest rule that any kernel passes.
+
+    The rules compare, in turn, whole names, names without parameters, and names without namespaces
+    and template arguments.
+    """
     if shown in mangled:
         return [shown]
     rules: tuple[Callable[[str], str], ...] = (_normalise_spelling, _without_parameters, base_name)
@@ -27,6 +33,6 @@ def _without_parameters(name: str) -> str:
 
 
 def _normalise_spelling(name: str) -> str:
-    """Without spaces, and without what the same type may be written with or lack."""
+    """Return a name without spaces and optional parts, such as ``(int)`` before digits."""
     text = re.sub(r"\((?:int|bool|unsigned int|long|unsigned long)\)(?=\d)", "", name)
     return re.sub(r"\s+", "", text.removeprefix("void "))

@@ -1,5 +1,8 @@
-"""``ncu --csv``: a line for each metric of a launch (``--page details``, the default), or one for
-each launch with a column for each metric, units below the header (``--page raw``)."""
+"""Reader for the CSV of ``ncu --csv``.
+
+With ``--page details``, the default, the file has a line for each metric of a launch. With ``--page
+raw`` it has a line for each launch, a column for each metric, and units below the header.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _VOLUMES: Mapping[str, tuple[str, str]] = {
     "l2_load_sectors": ("lts__t_sectors_srcunit_tex_op_read.sum", "sector"),
     "l2_store_sectors": ("lts__t_sectors_srcunit_tex_op_write.sum", "sector"),
 }
-"""Value of a measurement → metric, and the unit that it has to have."""
+"""Value of a measurement → Nsight Compute's metric, and the unit that the metric must have."""
 _DEVICE = "device__attribute_display_name"
 _PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNIT = re.compile(r"(?P<prefix>[KMGT]?)(?P<unit>byte|sector)s?")
@@ -48,7 +51,7 @@ Metrics = dict[str, tuple[str, str]]
 
 
 def read_ncu(path: Path) -> MeasuredFile:
-    """Read the launches; :class:`~perfassert.RecordError` with the line for what is none."""
+    """Read the launches of a CSV; :class:`~perfassert.RecordError` names the line of an error."""
     try:
         text = read_text(path, "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -69,7 +72,7 @@ def read_ncu(path: Path) -> MeasuredFile:
 
 
 def measured_file(kind: str, launches: Sequence[tuple[Shape, Metrics]]) -> MeasuredFile:
-    """Return launches with their metrics, whatever kind of file of Nsight Compute has them."""
+    """Make measurements of launches with their metrics, read from a CSV or a report."""
     measurements = tuple(
         Measurement(
             describe_shape(shape),
@@ -86,7 +89,7 @@ def measured_file(kind: str, launches: Sequence[tuple[Shape, Metrics]]) -> Measu
 def _launches(
     place: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> Iterator[tuple[Shape, Metrics]]:
-    """In the order of the launches' numbers, of which several processes may have the same."""
+    """Yield the launches in the file's order; process and number together identify a launch."""
     launches: dict[tuple[str, ...], tuple[Mapping[str, str], Metrics]] = {}
     units: Sequence[str] = [""] * len(header)
     for row in rows:
@@ -107,7 +110,7 @@ def _launches(
 
 
 def shape_of(place: str, line: Mapping[str, str], metrics: Metrics) -> Shape:
-    """Return what was launched; ``line`` has the columns that each page begins with."""
+    """Return the shape of a launch; ``line`` has the columns that each page begins with."""
     return Shape(
         name=line["Kernel Name"],
         grid=_extent(place, "Grid Size", line["Grid Size"]),
@@ -164,7 +167,7 @@ def _time(metrics: Metrics) -> float | None:
 
 
 def _parse_number(text: str) -> float | None:
-    """With separators of thousands, as ``1,205.00``; None for what is none."""
+    """Parse a number with separators of thousands, ``1,205.00``; None if it is no finite number."""
     try:
         number = float(text.replace(",", ""))
     except ValueError:

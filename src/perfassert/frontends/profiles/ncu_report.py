@@ -1,7 +1,7 @@
-"""Reports of Nsight Compute (``.ncu-rep``), read by NVIDIA's ``ncu-report`` without a GPU.
+"""Reader for reports of Nsight Compute (``.ncu-rep``), without a GPU.
 
-Its parser is native code, and a report may come from anybody: it runs in a sandboxed process on a
-copy, and answers as text.
+NVIDIA's ``ncu-report`` parses the report. The parser is native code and a report may be hostile, so
+it runs in a sandboxed process on a copy of the file and answers as text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_ncu_report(path: Path) -> MeasuredFile:
     """Read the launches of a report with all of their metrics.
 
     Raises:
-        RecordError: what is no report, is damaged, or has no launch of a kernel.
+        RecordError: the file is no report, is damaged, or has no launch of a kernel.
         ToolchainMissing: ``ncu-report`` is not installed.
     """
     launches = []
@@ -43,7 +43,7 @@ def read_ncu_report(path: Path) -> MeasuredFile:
 
 
 def read_launches(path: Path, error: type[PerfAssertError]) -> list[Mapping[str, Any]]:
-    """Return name, mangled name and metrics of each launch; ``error``: raised for a bad file."""
+    """Return name, mangled name and metrics of each launch; a bad file raises ``error``."""
     launches: list[Mapping[str, Any]] = _ask(path, None, error)["launches"]
     if not launches:
         raise error(
@@ -54,12 +54,12 @@ def read_launches(path: Path, error: type[PerfAssertError]) -> list[Mapping[str,
 
 
 def read_instructions(path: Path, launch: int, error: type[PerfAssertError]) -> Mapping[str, Any]:
-    """Return the instructions of one launch as the worker answers them."""
+    """Return the instructions of one launch, in the form of the worker's response."""
     return _ask(path, launch, error)
 
 
 def _extents(metrics: Metrics) -> dict[str, str]:
-    """Return grid and block as the columns of a CSV page have them."""
+    """Return grid and block, formatted like the columns of a CSV page."""
 
     def extent(what: str) -> str:
         sizes = (metrics.get(f"launch__{what}_dim_{axis}", ("", ""))[0] for axis in _AXES)
@@ -95,7 +95,7 @@ def _ask(path: Path, launch: int | None, error: type[PerfAssertError]) -> dict[s
 
 
 def _package(path: Path) -> Path:
-    """Return the folder of NVIDIA's module, which is not imported here."""
+    """Return the folder of NVIDIA's module, without importing the module into this process."""
     folders = tools.package_folders("ncu_report")
     if not folders:
         raise ToolchainMissing(
@@ -106,7 +106,7 @@ def _package(path: Path) -> Path:
 
 
 def _copy_report(path: Path, copy: Path, error: type[PerfAssertError]) -> int:
-    """Copy the report to where only the parser reads, and return its size in bytes."""
+    """Copy the report to the place that the parser may read; return its size in bytes."""
     try:
         with open_file(path) as source:
             content = source.read(_MOST_BYTES + 1)

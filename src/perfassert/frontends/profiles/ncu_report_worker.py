@@ -1,7 +1,7 @@
-"""Reads a report of Nsight Compute, in a sandboxed process of its own.
+"""Worker that reads a report of Nsight Compute in a sandboxed process of its own.
 
-A script, not a module of the package: it is started by path with ``python -I -S`` and imports the
-standard library, and NVIDIA's ``ncu_report`` from the folder that it is given. Request (JSON on
+The worker is a script, not a module of the package. It is started by path with ``python -I -S``. It
+imports the standard library, and NVIDIA's ``ncu_report`` from a given folder. Request (JSON on
 standard input): ``package`` (that folder), ``report`` (path), ``launch`` (number, or null).
 Response (JSON on standard output): ``launches``, each with ``name``, ``mangled`` and ``metrics``
 (name → value and unit); or, of one launch, ``metrics`` (names), ``instructions`` (address, SASS,
@@ -26,12 +26,12 @@ SAMPLES = re.compile(r"smsp__pcsamp_warps_issue_stalled_\w+")
 BY_INSTRUCTION = re.compile(
     rf"{SAMPLES.pattern}|inst_executed|thread_inst_executed(_true)?|(derived__)?memory_l[12]_\w+"
 )
-"""Metrics of a launch that have a value for each instruction."""
+"""Metrics of a launch that have one value for each instruction."""
 _WIDTH = 16  # bytes of an instruction, where no two have a value
 
 
 def answer(context: Any, launch: int | None) -> dict[str, Any]:
-    """Return what the request asks for of an opened report."""
+    """Answer the request for an opened report: all launches, or the instructions of one."""
     actions = list(kernels(context))
     if launch is None:
         return {"launches": [describe(action) for action in actions]}
@@ -39,7 +39,7 @@ def answer(context: Any, launch: int | None) -> dict[str, Any]:
 
 
 def kernels(context: Any) -> Iterator[Any]:
-    """Yield the results that are launches of a kernel, not of a range or a graph."""
+    """Yield the results for launches of kernels; results for ranges and graphs are skipped."""
     for group in context:
         for action in group:
             if action.workload_type() == action.WorkloadType_KERNEL:
@@ -47,7 +47,7 @@ def kernels(context: Any) -> Iterator[Any]:
 
 
 def describe(action: Any) -> dict[str, Any]:
-    """Return names and metrics of a launch."""
+    """Return the names and the metrics of a launch."""
     metrics = {}
     for name in action:
         metric = action.metric_by_name(name)
@@ -63,12 +63,12 @@ def describe(action: Any) -> dict[str, Any]:
 
 
 def clean(text: str | None) -> str:
-    """Return text that can be printed as Unicode; a damaged report has names that are none."""
+    """Return text that can be encoded; names in a damaged report may not be valid Unicode."""
     return (text or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def read_instructions(action: Any) -> dict[str, Any]:
-    """Return the instructions of a kernel with the metrics that count them."""
+    """Return the instructions of a kernel with the metrics that are counted per instruction."""
     columns = {name: by_address(action, name) for name in action if BY_INSTRUCTION.fullmatch(name)}
     valued = sorted({address for column in columns.values() for address in column})
     width = min((after - before for before, after in pairwise(valued)), default=_WIDTH)
@@ -87,7 +87,7 @@ def read_instructions(action: Any) -> dict[str, Any]:
 
 
 def by_address(action: Any, name: str) -> dict[int, float]:
-    """Return a metric's value at each address of an instruction that it has one for."""
+    """Return the values of a metric, by the address of the instruction."""
     metric = action.metric_by_name(name)
     if not metric.num_instances() or not metric.has_correlation_ids():
         return {}
@@ -98,7 +98,7 @@ def by_address(action: Any, name: str) -> dict[int, float]:
 
 
 def starts(action: Any, valued: list[int]) -> list[int]:
-    """Return where functions begin, by address: the kernel's, and of those that it calls."""
+    """Return the first addresses of the functions: the kernel's and those of its callees."""
     functions = action.metric_by_name("launch__function_pcs")
     if functions is not None and functions.num_instances():
         return [functions.as_uint64(number) for number in range(functions.num_instances())]
@@ -106,19 +106,19 @@ def starts(action: Any, valued: list[int]) -> list[int]:
 
 
 def ends_launch(code: list[tuple[int, str]]) -> bool:
-    """Return True for a kernel: its threads exit, where those of other functions return."""
+    """Return True for the code of a kernel: its threads exit, while a callee returns."""
     return any("EXIT" in text.split() for _, text in code)
 
 
 def disassemble(action: Any, address: int, width: int) -> Iterator[tuple[int, str]]:
-    """Yield address and SASS of each instruction, up to the end of the function."""
+    """Yield address and SASS of each instruction to the end of the function."""
     while text := action.sass_by_pc(address):
         yield address, clean(text).strip()
         address += width
 
 
 def load(folder: str) -> Any:
-    """Import NVIDIA's module from its folder, beside which nothing is imported."""
+    """Import NVIDIA's module from its folder; nothing else in that folder becomes importable."""
     place = os.path.join(folder, "__init__.py")
     spec = importlib.util.spec_from_file_location(
         "ncu_report", place, submodule_search_locations=[folder]

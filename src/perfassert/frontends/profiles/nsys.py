@@ -1,5 +1,6 @@
-"""``nsys export --type sqlite``: the table of kernels, by the columns that the version has.
+"""Reader for databases of ``nsys export --type sqlite``: the launches in the table of kernels.
 
+The reader uses the columns that the version of Nsight Systems writes.
 https://docs.nvidia.com/nsight-systems/UserGuide (SQLite schema reference)
 """
 
@@ -28,7 +29,7 @@ _NEEDED = ("start", "end", "gridX", "gridY", "gridZ", "blockX", "blockY", "block
 
 
 def read_nsys(path: Path) -> MeasuredFile:
-    """Read the launches of all devices; :class:`~perfassert.RecordError` where there are none."""
+    """Read the launches on all devices; :class:`~perfassert.RecordError` if there are none."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             database.row_factory = sqlite3.Row
@@ -79,18 +80,18 @@ def _shape(row: sqlite3.Row, columns: set[str], names: Mapping[Any, Any]) -> Sha
 
 
 def _tables(database: sqlite3.Connection) -> set[str]:
-    """Tables only: a view could compute for ever."""
+    """Return the names of the tables, without views: the query of a view might never end."""
     return {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type='table'")}
 
 
 def _extent(row: sqlite3.Row, what: str) -> Extent:
-    """Clusters that a launch does not have are zeros."""
+    """Return an extent from its three columns; zeros, as for a missing cluster, become ones."""
     x, y, z = (max(1, int(row[f"{what}{axis}"] or 1)) for axis in "XYZ")
     return x, y, z
 
 
 def _device(database: sqlite3.Connection) -> str:
-    """Where there is one kind of GPU."""
+    """Return the name of the GPU, empty if the database names no GPU or several kinds."""
     if "TARGET_INFO_GPU" not in _tables(database):
         return ""
     return only_name([str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")])

@@ -17,7 +17,7 @@ from perfassert.frontends.profiles.launch import MeasuredFile, Measurement, only
 from perfassert.system.confined import read_text
 
 TIME = "nv/cold/time/gpu/mean"
-"""Summary with the time of a launch behind flushed caches, in seconds."""
+"""Tag of the summary for the mean time of a launch with flushed caches, in seconds."""
 _HOW = "write it with: BENCHMARK --json FILE"
 _VERSION = 1
 
@@ -91,7 +91,7 @@ def _measurement(
 
 
 def _value(named: Mapping[str, Any]) -> str:
-    """Return a value, which is text in the file, whatever its type."""
+    """Return a value as text, as the file has it for every type."""
     return str(named["value"])
 
 

@@ -1,4 +1,4 @@
-"""Files of measurements, of whichever format: the one place that knows them all."""
+"""Reading of measurements from files of any format; this module lists all formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perfassert.system.confined import open_file
 
 @dataclass(frozen=True, slots=True)
 class MeasurementFormat:
-    """A format by how its files begin; ``suffix``: what such a file is mostly called."""
+    """A format, recognised by the first bytes of a file; ``suffix`` is the usual file suffix."""
 
     suffix: str
     begins: tuple[bytes, ...]
@@ -33,7 +33,7 @@ _BEGIN = max(len(begin) for form in FORMATS for begin in form.begins)
 
 
 def format_of(path: Path) -> MeasurementFormat | None:
-    """Return the format by how the file begins, or None if it is none of them.
+    """Return the format that the first bytes of the file show, or None for an unknown format.
 
     Raises:
         RecordError: the file cannot be read.
@@ -47,13 +47,13 @@ def format_of(path: Path) -> MeasurementFormat | None:
 
 
 def read_measurements(path: Path) -> MeasuredFile:
-    """Read what was measured; :class:`~perfassert.RecordError` for what is no such file."""
+    """Read the measurements; :class:`~perfassert.RecordError` for a file of another kind."""
     form = format_of(path)
     return form.read(path) if form is not None else read_ncu(path)  # behind a program's output
 
 
 def read_profile(path: Path) -> LaunchProfile:
-    """Read the launches; :class:`~perfassert.RecordError` for a file that does not name any."""
+    """Read the launches; :class:`~perfassert.RecordError` for a file that names no launches."""
     measured = read_measurements(path)
     profile = group_launches(measured.measurements, measured.device)
     if measured.measurements and not profile.launches:

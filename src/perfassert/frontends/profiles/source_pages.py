@@ -23,16 +23,17 @@ _PROFILE_AGAIN = "export it again: ncu --section SourceCounters --export REPORT 
 _UNKNOWN = "???"  # an instruction that NVIDIA's package does not disassemble
 ADDRESS = ("address", "pc")
 SOURCE = ("source", "sass")
-"""Names of two columns in lower case."""
+"""Names of the columns for addresses and SASS, in lower case."""
 
 Rows = list[tuple[int, list[str]]]
 
 
 @dataclass(slots=True)
 class SourcePage:
-    """One launch: its kernel, the header, the rows below with their numbers.
+    """The source page of one launch: its kernel, the header, and the rows with their numbers.
 
-    ``number``: the header's line, or of a report the launch. ``again``: what gives another page.
+    ``number`` is the line of the header, or the number of the launch in a report. ``again`` tells
+    the user how to get a complete page.
     """
 
     kernel: str
@@ -45,21 +46,21 @@ class SourcePage:
 
     @property
     def place(self) -> str:
-        """Return ``"line 4"`` or ``"launch 4"``."""
+        """Place in the file: ``"line 4"`` or ``"launch 4"``."""
         return f"{self.unit} {self.number}"
 
     @property
     def where(self) -> str:
-        """Return the beginning of a message: the file and the place in it."""
+        """Beginning of a message: the file, and the place in it."""
         return f"{self.file}:{self.number}" if self.unit == "line" else f"{self.file}: {self.place}"
 
 
 def read_pages(path: Path) -> tuple[Sequence[SourcePage], Callable[[SourcePage], None]]:
-    """Return the pages of a file, and what reads header and rows of one of them.
+    """Return the pages of a file, and a function that fills in header and rows of a page.
 
     Raises:
-        SamplesError: what cannot be read or is neither a report nor such a CSV.
-        ToolchainMissing: a report, without what reads it.
+        SamplesError: the file cannot be read, or is neither a report nor such a CSV.
+        ToolchainMissing: the file is a report, and ``ncu-report`` is not installed.
     """
     try:
         with open_file(path) as file:
@@ -130,7 +131,7 @@ def _decode(data: bytes, file: str) -> str:
 
 
 def _csv_rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with line numbers; ``==PROF==`` and its like are the tool's talk."""
+    """Yield non-blank rows with their line numbers; lines such as ``==PROF== …`` are skipped."""
     lines = ("\n" if line.startswith("==") else line for line in io.StringIO(text, newline=""))
     reader = csv.reader(lines, strict=True, skipinitialspace=True)
     try:
@@ -144,5 +145,5 @@ def _csv_rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def normalise_column(cell: str) -> str:
-    """Return a column's name in lower case, with single blanks for other separators."""
+    """Return a column's name in lower case, with single spaces as separators."""
     return " ".join(cell.lower().replace("-", " ").split())

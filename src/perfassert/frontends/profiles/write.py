@@ -1,5 +1,7 @@
-"""Launches of a profile as a launches file. Arguments are left for its reader to fill in: no
-profiler sees them."""
+"""Writer of a launches file from the launches of a profile.
+
+No profiler records arguments, so the user fills them in.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,11 @@ from perfassert.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class CodeLocation:
-    """Where a kernel's code is: ``kind`` and ``path`` as launches files name them; ``given``: lines
-    for the compiler; ``parameters``: name → type, empty for a pointer."""
+    """Place of a kernel's code, in the terms of a launches file.
+
+    ``kind`` and ``path`` are its key and value there. ``given`` has lines for the compiler.
+    ``parameters`` maps names to types; the type of a pointer is empty.
+    """
 
     kind: str
     path: str
@@ -28,7 +33,10 @@ class CodeLocation:
 
 
 def launches_text(profile: LaunchProfile, codes: Mapping[str, CodeLocation], device: str) -> str:
-    """``codes``: by the names that the profile has; launches of others are left out."""
+    """Return the text of a launches file for a profile.
+
+    ``codes`` is keyed by the kernel names in the profile. Launches of other kernels are left out.
+    """
     launches = [launch for launch in profile.launches if launch.shape.name in codes]
     labels = _labels([codes[launch.shape.name] for launch in launches])
     blocks = [_head_text(sum(launch.count for launch in launches), device)]
@@ -41,7 +49,7 @@ def launches_text(profile: LaunchProfile, codes: Mapping[str, CodeLocation], dev
 
 
 def _labels(codes: Sequence[CodeLocation]) -> dict[str, str]:
-    """Mangled name → the kernel's own, numbered where several have it."""
+    """Return mangled name → short name of the kernel, numbered where several kernels share it."""
     labels: dict[str, str] = {}
     for code in codes:
         base = base_name(demangle(code.mangled))

@@ -1,4 +1,4 @@
-"""The bytes that a launch hands to a kernel, as arguments that have names and meanings."""
+"""Arguments of a launch, decoded from the bytes in which the program passes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.kernel.tensor_map import SWIZZLES, TensorMap
 
 _POINTER, _WORD = 8, 4  # bytes
-_ALIGNMENT = 256  # bytes: what cudaMalloc promises
+_ALIGNMENT = 256  # bytes: the alignment that cudaMalloc guarantees
 _FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "half": "<e"}
 _NUMPY = {
     "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
@@ -34,11 +34,14 @@ _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Into an allocation. ``size``: bytes from here to its end; ``dtype`` numpy's; ``alias``: the
-    pointer whose memory it is, ``offset`` bytes behind; else ``offset`` from a multiple of 256 B.
+    """A pointer into an allocation.
 
-    ``data``: the key of its content, ``pages``: that of the numbers of the pages that it holds, if
-    it is not whole; ``address``: in the program, not written down.
+    ``size`` is in bytes from the pointer to the end of the allocation. ``dtype`` is numpy's.
+    ``alias`` names the pointer in whose memory this one lies, ``offset`` bytes behind it. Without
+    ``alias``, ``offset`` is counted from a multiple of 256 B.
+
+    ``data`` is the key of its content. ``pages`` is the key of the page numbers that the content
+    has, empty for a whole buffer. ``address`` is the one in the program, which is not written down.
     """
 
     address: int
@@ -51,24 +54,26 @@ class Pointer:
 
 
 _TENSOR_MAP = struct.Struct("<8sQ5Q4Q5H5BBBB22x")
-"""Layout that ``runtime/tensor_map.hpp`` writes: mark, address, extents, strides, box, steps, type,
-rank, swizzle; the fastest axis first."""
+"""Layout of a tensor map as ``runtime/tensor_map.hpp`` writes it, the fastest axis first.
+
+The fields are mark, address, extents, strides, box, steps, type, rank and swizzle.
+"""
 _MARK = b"tensor\0\1"
 _MAPPED = (
     "uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
     "uint16", "float32", "float32", "float32",
 )  # fmt: skip
-"""``CUtensorMapDataType`` → type of an element, or one of its size."""
+"""``CUtensorMapDataType`` → dtype of an element, or a dtype of the same size."""
 
 Number = Union[int, float, None]
 Word = Union[int, Pointer, TensorMap]
 ArgumentValue = Union[Number, Pointer, TensorMap, "dict[int, Word]"]
-"""A structure is what lies at its byte offsets."""
+"""Value of an argument; a structure maps byte offsets to the words that lie there."""
 
 
 @dataclass(frozen=True, slots=True)
 class PointerPlace:
-    """The place of a pointer in the arguments, and what memory is called after it."""
+    """A pointer's place in the arguments, and the name that its memory gets from it."""
 
     parameter: Parameter
     inside: int
@@ -82,7 +87,11 @@ class PointerPlace:
 
 
 class RecordedArguments:
-    """``values`` by name; ``pointers``: those among them, in the order of the code."""
+    """Arguments of one launch.
+
+    ``values`` is keyed by parameter name. ``pointers`` has the pointers among them in the code's
+    order.
+    """
 
     def __init__(self, code: KernelCode, content: bytes, memory: DeviceMemory) -> None:
         self._memory = memory
@@ -95,7 +104,7 @@ class RecordedArguments:
         self._resolve_aliases()
 
     def _take(self, parameter: Parameter, part: bytes, read_only: bool) -> None:
-        """A pointer to nothing that is known is left out: nobody can say what it means."""
+        """Decode one parameter; a pointer into unknown memory is left out."""
         name, address = parameter.name, int.from_bytes(part, "little")
         pointer = None
         if parameter.size == _POINTER and (parameter.pointer or not _is_number(parameter)):
@@ -115,7 +124,7 @@ class RecordedArguments:
             self.values[name] = words[0] if whole else words
 
     def _words(self, parameter: Parameter, part: bytes) -> Iterator[tuple[int, Word]]:
-        """Pointers where a pointer into an allocation can lie, tensor maps; numbers elsewhere."""
+        """Decode a structure: tensor maps, pointers into an allocation, and numbers elsewhere."""
         at = 0
         while at < len(part):
             if (tensor := tensor_map(part[at : at + _TENSOR_MAP.size])) is not None:
@@ -146,7 +155,7 @@ class RecordedArguments:
         return pointer
 
     def _resolve_aliases(self) -> None:
-        """Of several pointers into one allocation the lowest is the memory, the others aliases."""
+        """Make the lowest pointer into each allocation its memory, and the others aliases of it."""
         for places in _by_allocation(self.pointers):
             root = min(places, key=lambda p: p.pointer.address)
             for place in places:
@@ -157,11 +166,11 @@ class RecordedArguments:
                     )
 
     def contents(self) -> dict[tuple[str, int], Pointer]:
-        """The pointers whose content is kept, by name and size."""
+        """Return the pointers whose contents are kept, by name and size in bytes."""
         return {(p.name, p.pointer.size): p.pointer for p in self.pointers if p.pointer.data}
 
     def take_over(self, kept: Mapping[tuple[str, int], Pointer]) -> None:
-        """What the same buffers held in a launch before; that of others is not known."""
+        """Take over the contents that the same buffers (name, size) had in an earlier launch."""
         for place in list(self.pointers):
             content = kept.get((place.name, place.pointer.size))
             if content is not None and not place.pointer.alias and place.allocation.may_be_known:
@@ -170,7 +179,7 @@ class RecordedArguments:
                 )
 
     def replace_pointer(self, place: PointerPlace, pointer: Pointer) -> None:
-        """In place of what stands there."""
+        """Replace the pointer at a place, in the values and in the list of pointers."""
         value = self.values[place.parameter.name]
         if isinstance(value, dict):
             value[place.inside] = pointer
@@ -187,7 +196,7 @@ def _by_allocation(places: list[PointerPlace]) -> list[list[PointerPlace]]:
 
 
 def tensor_map(part: bytes) -> TensorMap | None:
-    """Return the tensor map that bytes hold; None for others, and for one that no copy can use."""
+    """Return the tensor map in these bytes; None if they hold none or no copy can use it."""
     if len(part) != _TENSOR_MAP.size or not part.startswith(_MARK):
         return None
     _, _, *numbers = _TENSOR_MAP.unpack(part)
@@ -208,7 +217,7 @@ def tensor_map(part: bytes) -> TensorMap | None:
 
 
 def number(part: bytes, dtype: str | None) -> Number:
-    """Of a scalar parameter, as its type reads the bytes."""
+    """Return the value of a scalar parameter, decoded by its C type."""
     form = _FLOATS.get(dtype or "")
     if form is not None and struct.calcsize(form) == len(part):
         (value,) = struct.unpack(form, part)
@@ -218,7 +227,7 @@ def number(part: bytes, dtype: str | None) -> Number:
 
 
 def shortest(value: float, form: str) -> float:
-    """The shortest decimal that is the same number in its own type."""
+    """Return the shortest decimal that rounds to the same value in the float's own format."""
     for digits in range(1, 17):
         rounded = float(f"{value:.{digits}g}")
         try:
@@ -231,17 +240,17 @@ def shortest(value: float, form: str) -> float:
 
 
 def numpy_type(dtype: str | None) -> str:
-    """Of what a pointer points to; bytes where that is no number."""
+    """Return numpy's dtype for a pointee's C type; the dtype of bytes if it is no number."""
     words = [w for w in (dtype or "").split() if w not in ("const", "volatile")]
     return _NUMPY.get(" ".join(words), _BYTES)
 
 
 def item_size(dtype: str) -> int:
-    """Bytes of one."""
+    """Return the bytes of one item of a numpy dtype."""
     return 1 if dtype == "bool" else _SIZES[dtype.lstrip("abcdefghijklmnopqrstuvwxyz")]
 
 
 def _is_number(parameter: Parameter) -> bool:
-    """Whether it is one number."""
+    """Return True if a parameter is a single number."""
     dtype = parameter.dtype or ""
     return numpy_type(dtype) != _BYTES or dtype in ("unsigned char", "uchar", "uint8_t")

@@ -1,4 +1,4 @@
-"""The code that a program brings along: what the runtime is asked about its kernels."""
+"""Code that a program contains: the answers to the runtime's questions about its kernels."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _FOUND, _UNKNOWN = 0, 98  # cudaSuccess, cudaErrorInvalidDeviceFunction
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
-    """What the machine code says about a kernel; ``read_only``: positions of parameters through
-    which it does not write."""
+    """Resources and parameters of a kernel, read from its machine code.
+
+    ``read_only`` has the positions of pointer parameters through which the kernel does not write.
+    """
 
     mangled: str
     parameters: tuple[Parameter, ...]
@@ -41,7 +43,7 @@ class KernelCode:
     threads: int
 
     def facts(self) -> bytes:
-        """The answer to ``FUNCTION``."""
+        """Return the answer to a ``FUNCTION`` message."""
         version = self.arch.number
         numbers = (
             _FOUND, self.registers, self.shared_bytes, self.local_bytes, self.constant_bytes,
@@ -57,7 +59,8 @@ UNKNOWN_FUNCTION = struct.pack("<8i", _UNKNOWN, *(0,) * 7)
 class Module:
     """A fat binary, cubin or PTX text as the program registered or loaded it.
 
-    ``sources``: texts that may declare the kernels' parameters, beside those that line tables name.
+    ``sources`` has texts that may declare the kernels' parameters, in addition to the files that
+    line tables name.
     """
 
     def __init__(self, content: bytes, device: Device, sources: Iterable[str] = ()) -> None:
@@ -70,19 +73,23 @@ class Module:
 
     @property
     def suffix(self) -> str:
-        """Of the file that the content makes."""
+        """Suffix of a file with this content: ``.cubin``, ``.fatbin`` or ``.ptx``."""
         if self.content.startswith(b"\x7fELF"):
             return ".cubin"
         return ".fatbin" if containers.begins_as_code(self.content) else ".ptx"
 
     def kernel(self, mangled: str) -> KernelCode:
-        """Raises :class:`PerfAssertError` for what no module in it has, or none that runs here."""
+        """Return the code of a kernel, which is read once.
+
+        Raises :class:`PerfAssertError` if the module lacks the kernel, or has no code for this
+        device.
+        """
         if mangled not in self._held:
             self._held[mangled] = self._read(mangled)
         return self._held[mangled]
 
     def resident_blocks(self, mangled: str, threads: int, shared_bytes: int) -> int:
-        """Of one SM; 0 where not even one block fits."""
+        """Return the resident blocks per SM; 0 if not even one block fits."""
         code = self.kernel(mangled)
         used = code.shared_bytes + shared_bytes
         try:
@@ -91,14 +98,14 @@ class Module:
             return 0
 
     def constants(self) -> frozenset[str]:
-        """``__constant__`` symbols that a program can give a value."""
+        """Return the ``__constant__`` symbols that a program can set."""
         symbols = (
             s for c in self._images.values() for s in (*c.unset_symbols(), *c.valued_symbols())
         )
         return frozenset(name for name, *_ in symbols)
 
     def variable(self, name: str) -> bytes:
-        """What a variable holds when the module is loaded; ``b""``: zeros."""
+        """Return the initial content of a variable; ``b""`` stands for zeros."""
         for cubin in self._images.values():
             for symbol in cubin.symbols:
                 if symbol.name == name and 0 < symbol.section < len(cubin.sections):
@@ -121,7 +128,7 @@ class Module:
         )  # fmt: skip
 
     def _image(self, mangled: str) -> Cubin:
-        """The machine code that a driver would load; PTX is assembled."""
+        """Return the machine code that a driver would load; PTX is assembled first."""
         for cubin in self._images.values():
             if mangled in cubin.kernels():
                 return cubin
@@ -147,7 +154,7 @@ class Module:
                 having = [m for m in members if not m.ptx and mangled in m.kernels(where)]
                 if not having:
                     raise
-                member = having[-1]  # for another device: its parameters are the same
+                member = having[-1]  # code for another device has the same parameters
             return _assemble(member, where, device) if member.ptx else member.cubin(where)
 
 
@@ -156,7 +163,7 @@ def _assemble(member: containers.ContainerMember, where: str, arch: str) -> Cubi
 
 
 def _sources(cubin: Cubin) -> list[str]:
-    """Texts of the source files that the line table names, where they still lie there."""
+    """Return the texts of those source files in the line table that still exist."""
     table = cubin.section(".debug_line")
     words = [w.decode() for w in _PATH.findall(table.data)] if table else []
     folders = [Path(w) for w in words if w.startswith("/")]

@@ -1,4 +1,4 @@
-"""Contents of buffers and constants, kept once each, up to a limit."""
+"""Store of the contents of buffers and constants: equal contents are kept once, up to a limit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from perfassert.frontends.recording.execution import (
 )
 
 _NAME = 16  # hexadecimal digits of a digest
-_SMALL = 1 << 16  # bytes: of buffers that are kept whether or not anything decides by them
+_SMALL = 1 << 16  # bytes; smaller buffers are kept even if they decide nothing
 
 
 class Contents:
-    """``arrays`` by a name that is made of what they hold.
+    """Contents as ``arrays``, keyed by a digest of dtype and bytes.
 
-    ``limit``: bytes of buffers' contents in all; 0: none is kept. ``left_out``: buffers beyond it.
+    ``limit`` is in bytes for the contents of all buffers; 0 keeps none. ``left_out`` counts the
+    buffers beyond the limit.
     """
 
     def __init__(self, limit: int) -> None:
@@ -36,7 +37,7 @@ class Contents:
         self.wanted = limit > 0
 
     def keep(self, content: bytes, dtype: str) -> str:
-        """The name of the content, which is kept whatever its size."""
+        """Keep a content whatever its size; return its name."""
         name = hashlib.sha256(dtype.encode() + content).hexdigest()[:_NAME]
         self.arrays.setdefault(name, np.frombuffer(content, dtype))
         return name
@@ -44,10 +45,11 @@ class Contents:
     def take(
         self, arguments: RecordedArguments, read: ReadLaunch, sampled: Mapping[str, Pages] | None
     ) -> None:
-        """What the buffers of a launch hold, as far as the program and executed kernels wrote it.
+        """Keep what a launch's buffers hold, as far as the host or executed kernels wrote it.
 
-        ``sampled``: by buffer the pages whose values decide what the launch does, None: nobody
-        knows. A buffer that decides nothing is kept where it is small, one that fits is kept whole.
+        ``sampled`` maps a buffer to the pages whose values decide what the launch does; None if
+        this is unknown. A buffer that fits the limit is kept whole. A buffer that decides nothing
+        is kept only if it is small.
         """
         for place in list(arguments.pointers):
             name, pointer = place.name, place.pointer
@@ -68,7 +70,7 @@ class Contents:
                 arguments.replace_pointer(place, kept)
 
     def _whole(self, pointer: Pointer, content: Bytes) -> Pointer | None:
-        """None where it is beyond the limit."""
+        """Keep a whole buffer; return its pointer with the key, or None beyond the limit."""
         size = len(content) - len(content) % item_size(pointer.dtype)
         name = self._within_limit(content[:size], pointer.dtype)
         return replace(pointer, data=name) if name else None

@@ -1,4 +1,4 @@
-"""The device as the CUDA runtime describes one to a program."""
+"""Attributes of the device, as the CUDA runtime reports them to a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfassert.toml.tables import loads
 
 
 def attributes(device: Device) -> Iterator[tuple[int, int]]:
-    """Numbers of ``cudaDeviceAttr`` with their values."""
+    """Yield pairs of a ``cudaDeviceAttr`` number and its value on the device."""
     text = files("perfassert.frontends.recording").joinpath("attributes.toml").read_text("utf-8")
     table = loads(text)
     common = table["common"]

@@ -1,4 +1,4 @@
-"""Launches that are executed while the program waits, whole or a sample of their blocks."""
+"""Execution of launches while the program waits: whole launches, or a sample of their blocks."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ _MOST = 1 << 31  # bytes of a launch's buffers that are read, the smaller ones f
 
 
 class Ran(Protocol):
-    """Of a launch: what its buffers hold now whose content is known throughout, why it did not come
-    to its end, and how many instructions of threads were executed."""
+    """Result of an executed launch.
+
+    The result has the contents of buffers that are known throughout, the reason if the launch did
+    not finish, and the number of thread instructions executed.
+    """
 
     @property
     def contents(self) -> Mapping[str, Bytes]: ...
@@ -47,7 +50,7 @@ class Ran(Protocol):
 
 
 class Runner(Protocol):
-    """Executes a launch, which may take so many instructions of threads."""
+    """Function that executes a launch, up to a limit of thread instructions."""
 
     def __call__(
         self, kernel: CompiledKernel, launch: Launch, *, lane_instructions: int
@@ -55,8 +58,11 @@ class Runner(Protocol):
 
 
 class Sample(Protocol):
-    """Of a launch: the pages of its buffers whose values a prediction asks for, and how many
-    instructions of warps were executed to find them."""
+    """Result of a sampled launch.
+
+    The result has the pages of buffers whose values a prediction needs, and the number of warp
+    instructions that were executed to find the pages.
+    """
 
     @property
     def pages(self) -> Mapping[str, Pages]: ...
@@ -70,9 +76,12 @@ Sampler = Callable[[CompiledKernel, Launch], Sample]
 
 @dataclass(frozen=True)
 class ReadLaunch:
-    """A launch with what its buffers hold now. ``roots``: the pointers that are memory of their
-    own, by name; ``contents``: of those that are not too large and whose content some of is known,
-    as no kernel was left out that may have written all of it."""
+    """A launch with the present contents of its buffers.
+
+    ``roots`` has the pointers that are no aliases, by name. ``contents`` has the buffers that are
+    not too large and at least partly known: no kernel was left out that may have overwritten all of
+    it.
+    """
 
     kernel: CompiledKernel
     launch: Launch
@@ -81,8 +90,10 @@ class ReadLaunch:
 
 
 class LaunchReader:
-    """Makes launches of the program into ones that the engines take; ``too_large``: addresses
-    of buffers that were not read."""
+    """Converter of the program's launches into launches that the engines execute.
+
+    ``too_large`` has the addresses of buffers that were not read.
+    """
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -91,7 +102,7 @@ class LaunchReader:
         self.too_large: set[int] = set()
 
     def close(self) -> None:
-        """What it wrote is gone."""
+        """Remove the files that the reader wrote."""
         self._opened.close()
 
     def read(
@@ -103,7 +114,10 @@ class LaunchReader:
         constants: Mapping[str, bytes],
         connection: Connection,
     ) -> ReadLaunch:
-        """Raises :class:`PerfAssertError` for code that cannot be read."""
+        """Return the launch with the contents of its buffers.
+
+        Raises :class:`PerfAssertError` if the code cannot be read.
+        """
         roots = {p.name: p for p in arguments.pointers if not p.pointer.alias}
         kernel = self._compile(module, code, constants)
         contents, buffers, left = {}, {}, _MOST
@@ -136,10 +150,11 @@ class LaunchReader:
 
 
 class Executor:
-    """Executes whole launches, so that later ones see their results.
+    """Executor of whole launches, so that later launches see their results.
 
-    ``limit``: instructions of threads, of all launches together; one may take half of what is left.
-    ``failed``: kernels that were not executed, and why; ``count``: launches that were.
+    ``limit`` is in thread instructions of all launches together. One launch may take half of the
+    rest. ``failed`` maps kernels that were not executed to the reason. ``count`` is the number of
+    executed launches.
     """
 
     def __init__(self, runner: Runner, limit: int) -> None:
@@ -148,7 +163,7 @@ class Executor:
         self._runner, self._left = runner, limit
 
     def run(self, name: str, read: ReadLaunch, connection: Connection) -> bool:
-        """Whether the program's memory now holds what the launch left there."""
+        """Execute a launch; return True if the program's memory now holds its results."""
         most = self._left // 2
         try:
             done = self._runner(read.kernel, read.launch, lane_instructions=most)
@@ -166,14 +181,14 @@ class Executor:
 
 
 def known_part(content: Bytes, offset: int, pages: Pages) -> Bytes:
-    """The pages of a buffer, one after the other; its first byte is ``offset`` behind a page."""
+    """Return the listed pages of a buffer, joined; its first byte is ``offset`` into a page."""
     padded = np.zeros(-(-(len(content) + offset) // PAGE_BYTES) * PAGE_BYTES, np.uint8)
     padded[offset : offset + len(content)] = content
     return padded.reshape(-1, PAGE_BYTES)[pages].reshape(-1)
 
 
 def known_pages(place: PointerPlace) -> Pages | None:
-    """Those that hold what they would hold on a GPU; None: all of them."""
+    """Return the pages that hold what they would hold on a GPU; None if all of them do."""
     allocation, pointer = place.allocation, place.pointer
     if allocation.known:
         return None
@@ -184,7 +199,9 @@ def known_pages(place: PointerPlace) -> Pages | None:
 
 
 def _page_range(span: tuple[int, int], start: int, allocation: Allocation) -> tuple[int, int]:
-    """Of pages that lie in a span; the last one ends where the allocation does."""
+    """Return first and end page within a span; the allocation's last page may be a partial one."""
+    # Bytes 100 to 9000 have the whole pages 1 to 34 of 256 B; page 35 counts, too, if the
+    # allocation ends at byte 9000.
     low, high = span[0] - start, span[1] - start
     first = 0 if span[0] <= max(start, 0) else -(-low // PAGE_BYTES)
     last = -(-high // PAGE_BYTES) if span[1] == allocation.size else high // PAGE_BYTES
@@ -214,7 +231,7 @@ def _argument(
 def _leave(
     place: PointerPlace, before: Bytes | None, after: Bytes | None, connection: Connection
 ) -> None:
-    """Write back what has changed."""
+    """Write the changed bytes of a buffer back to the program."""
     allocation, pointer = place.allocation, place.pointer
     if after is None or len(after) != pointer.size:
         if not place.read_only:

@@ -1,4 +1,4 @@
-"""What the recorder knows of the device's memory: allocations, and which bytes the host wrote."""
+"""The recorder's knowledge of device memory: allocations, and the bytes that are known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ Span = tuple[int, int]
 
 @dataclass(slots=True)
 class Allocation:
-    """``written``: what is known of its bytes, as sorted ranges from its start on; ``shared``: the
-    host writes to it without a call; ``stale``: a kernel that did not run may have written to it.
+    """One allocation of device memory.
+
+    ``written`` has the known bytes, as sorted ranges from its start. ``shared`` memory is written
+    by the host without a call. ``stale`` is True if a kernel that was not executed may have written
+    to it.
     """
 
     address: int
@@ -24,26 +27,26 @@ class Allocation:
 
     @property
     def known(self) -> bool:
-        """Whether what it holds is what it would hold on a GPU."""
+        """True if the whole allocation holds what it would hold on a GPU."""
         return self.written == [(0, self.size)] or (self.shared and not self.stale)
 
     @property
     def may_be_known(self) -> bool:
-        """Whether some of it is."""
+        """True if at least a part of the allocation is known."""
         return self.known or bool(self.written)
 
     def write(self, start: int, stop: int) -> None:
         spans = self.written
         first = bisect_left(spans, start, key=itemgetter(1))
         last = bisect_right(spans, stop, key=itemgetter(0))
-        if first < last:  # those that it touches become one
+        if first < last:  # adjoining ranges are merged
             start, stop = min(start, spans[first][0]), max(stop, spans[last - 1][1])
         spans[first:last] = [(start, stop)]
         if spans == [(0, self.size)]:
             self.stale = False
 
     def forget_all(self) -> None:
-        """A kernel that did not run may have written to any of it."""
+        """Mark every byte as unknown, as a kernel that was not executed may have written it."""
         self.written, self.stale = [], True
 
     def forget(self, start: int, stop: int) -> None:
@@ -51,7 +54,10 @@ class Allocation:
 
 
 class DeviceMemory:
-    """By address. What kernels may have written is unknown until the host writes it again."""
+    """Allocations by address.
+
+    Memory that a kernel may have written is unknown until the host writes it again.
+    """
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -67,7 +73,7 @@ class DeviceMemory:
             del self._starts[bisect_left(self._starts, address)]
 
     def around(self, address: int) -> Allocation | None:
-        """The allocation that an address points into, or just behind."""
+        """Return the allocation that contains the address or ends at it."""
         place = bisect_right(self._starts, address) - 1
         if place < 0:
             return None
@@ -80,7 +86,7 @@ class DeviceMemory:
             allocation.write(start, min(start + size, allocation.size))
 
     def copy(self, into: int, source: int, size: int) -> None:
-        """What is known of the source is known of the copy."""
+        """Note a copy in device memory: the target's bytes are known where the source's are."""
         target, origin = self.around(into), self.around(source)
         if target is None:
             return

@@ -1,4 +1,4 @@
-"""What one process of a program did with the GPU that it took to be there."""
+"""Recorder of what one process of a program does with the GPU that it believes to have."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from perfassert.frontends.recording.wire import Connection, Fields, Garbled, Lau
 from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
 
-_BANK_BYTES = 1 << 16  # of constant memory, in which every symbol lies
+_BANK_BYTES = 1 << 16  # bytes of constant memory, in which every symbol lies
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A launch; ``constants``: what the program wrote into ``__constant__`` symbols, by mangled
-    name; ``count``: how often it was launched so."""
+    """A recorded launch.
+
+    ``constants`` maps mangled ``__constant__`` symbols to what the program wrote there. ``count``
+    is the number of equal launches.
+    """
 
     module: Module
     code: KernelCode
@@ -45,10 +48,13 @@ class Recorded:
 
 @dataclass(slots=True)
 class RecorderFindings:
-    """What is written down. ``refused``: calls without an answer and launches that
-    no device takes; ``failed``: kernels whose code
-    could not be read, with the reason; ``attributes``: what was asked of the device and no file
-    says; ``unknown``: arguments that point nowhere; ``stopped``: the limit of launches ended it."""
+    """Findings of a recording.
+
+    ``refused`` has calls without an answer and launches that no device takes. ``failed`` maps
+    kernels whose code could not be read to the reason. ``attributes`` has queried device attributes
+    that no file states. ``unknown`` has arguments that point nowhere. ``stopped`` is True if the
+    limit of launches ended the recording.
+    """
 
     launches: dict[object, Recorded] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
@@ -62,7 +68,7 @@ class RecorderFindings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``hello``: the answer to a process that says hello; ``limit``: of launches in all."""
+    """Settings: ``hello`` answers a process that connects; ``limit`` is the most launches."""
 
     device: Device
     hello: bytes
@@ -77,13 +83,13 @@ class Settings:
 
     @property
     def attentive(self) -> bool:
-        """Whether a launch waits for the recorder, which looks at memory."""
+        """True if a launch must wait for the recorder, because the recorder reads memory."""
         return self.contents.wanted or self.executor is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
-    """``constants``: what the program wrote into those of the module."""
+    """A launch being recorded; ``constants`` has what the program wrote into its symbols."""
 
     event: LaunchEvent
     module: Module
@@ -96,8 +102,10 @@ class _Launched:
         return prod(self.event.grid) * prod(self.event.block)
 
     def key(self, constants: dict[str, str]) -> object:
-        """What distinguishes it from other launches, but for what its buffers hold; ``constants``:
-        names of their contents."""
+        """Return a key that equal launches share, whatever their buffers hold.
+
+        ``constants`` has the names of the contents of ``__constant__`` symbols.
+        """
         plain = replace(self.event, module=0, arguments=b"")
         arguments = _argument_key(self.arguments.values)
         return self.module.digest, plain, arguments, tuple(constants.items())
@@ -111,13 +119,13 @@ class _Launched:
 
 
 class Recorder:
-    """Answers one process and collects its launches in ``findings``."""
+    """Recorder that answers one process and collects its launches in ``findings``."""
 
     def __init__(
         self, connection: Connection, settings: Settings, findings: RecorderFindings, turn: Lock
     ) -> None:
         self._connection = connection
-        self._turn = turn  # of processes: what is found is common to them
+        self._turn = turn  # lock between processes, which share the findings
         self._settings = settings
         self._findings = findings
         self._modules: dict[int, Module] = {}
@@ -141,7 +149,7 @@ class Recorder:
         }
 
     def run(self) -> None:
-        """Until the process ends, which raises :class:`~.wire.Closed`."""
+        """Answer messages until the process ends, which raises :class:`~.wire.Closed`."""
         while True:
             kind, content = self._connection.receive()
             if kind not in self._takes:
@@ -239,7 +247,7 @@ class Recorder:
             self._settings.stop()
 
     def _record(self, launched: _Launched) -> bool:
-        """Whether it was executed, too."""
+        """Record a launch; return True if it was executed, too."""
         contents, executor = self._settings.contents, self._settings.executor
         name = launched.code.mangled
         constants = {n: contents.keep(v, "uint8") for n, v in launched.constants.items()}
@@ -267,7 +275,7 @@ class Recorder:
         return executor.run(name, read, self._connection)
 
     def _read(self, launched: _Launched) -> ReadLaunch | None:
-        """None, and the reason is kept, where its code or its memory cannot be read."""
+        """Read code and memory of a launch; return None, and keep the reason, if that fails."""
         try:
             return self._settings.reader.read(
                 launched.event, launched.module, launched.code, launched.arguments,
@@ -281,7 +289,7 @@ class Recorder:
             return None
 
     def _sample(self, read: ReadLaunch) -> Sample | None:
-        """None where nobody can tell."""
+        """Sample the launch; return None without a sampler or if sampling fails."""
         if self._settings.sampler is None:
             return None
         try:
@@ -290,7 +298,7 @@ class Recorder:
             return None
 
     def _constants_now(self, module: int) -> dict[str, bytes]:
-        """What the program wrote into constants of a module."""
+        """Return what the program has written into ``__constant__`` symbols of a module."""
         known = self._modules[module].constants()
         return {
             name: bytes(value)
@@ -300,7 +308,7 @@ class Recorder:
 
 
 def _argument_key(values: dict[str, ArgumentValue]) -> tuple[object, ...]:
-    """What distinguishes two sets of arguments: addresses do not."""
+    """Return a key for a set of arguments, in which addresses do not count."""
     return tuple((name, _without_addresses(value)) for name, value in values.items())
 
 

@@ -1,4 +1,4 @@
-"""Launches that a program repeats: which of them are looked at, and which do something else."""
+"""Series of repeated launches: which launches are read, and which differ from the ones before."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from perfassert.frontends.recording.arguments import Pointer
 from perfassert.frontends.recording.execution import Sample
 
-_ALIKE = 0.05  # of the instructions of a sample: launches that differ by more are two
-_LARGER = 1.1  # times the threads of any launch before: then it is looked at
+_ALIKE = 0.05  # relative difference in sampled instructions up to which launches count as alike
+_LARGER = 1.1  # a launch with this many times the threads of all earlier ones is read
 
 
 class LaunchSeries:
-    """Of all processes of the program. ``latest``: by what does not distinguish launches but for
-    memory, under which key the latest of them is written down; ``kept``: of each kernel, what its
-    buffers held when it was last looked at."""
+    """Series of launches of all processes of the program.
+
+    ``latest`` maps the key of equal launches, whatever memory holds, to the number of the latest
+    one written down. ``kept`` has for each kernel what its buffers held when last read.
+    """
 
     def __init__(self) -> None:
         self.latest: dict[object, int] = {}
@@ -26,9 +28,9 @@ class LaunchSeries:
         self._started = 0
 
     def is_due(self, kernel: str, threads: int) -> bool:
-        """Whether a launch is looked at, as there may be any number: the first, fourth, sixteenth
-        and so on, each four times as late as the one before, and the largest ones. Called once for
-        each launch.
+        """Return True if a launch is to be read: the first, fourth, sixteenth …, and the largest.
+
+        Launches may be many, so the gap grows fourfold. Call the method once for each launch.
 
         >>> series = LaunchSeries()
         >>> [n for n in range(1, 20) if series.is_due("k", 256 if n != 11 else 512)]
@@ -42,7 +44,7 @@ class LaunchSeries:
         return larger or (count.bit_count() == 1 and count.bit_length() % 2 == 1)
 
     def goes_on(self, alike: object, sample: Sample | None) -> bool:
-        """Whether a launch does about what the latest one of its kind did."""
+        """Return True if a launch executes about as many instructions as the latest of its kind."""
         before = self._sampled.get(alike)
         if sample is None or before is None:
             return True
@@ -50,7 +52,7 @@ class LaunchSeries:
         return max(counts) - min(counts) <= _ALIKE * max(counts)
 
     def start(self, alike: object, sample: Sample | None) -> int:
-        """The key of a launch that is the first of its kind, or does something else."""
+        """Return a new number for a launch that starts its kind or differs from the latest."""
         self._started += 1
         self.latest[alike], self._sampled[alike] = self._started, sample
         return self._started

@@ -1,4 +1,4 @@
-"""Runs a program with the recording runtime, and records what it launches."""
+"""Running of a program with the recording runtime, and recording of its launches."""
 
 from __future__ import annotations
 
@@ -31,15 +31,18 @@ _NAMES = ("libcudart.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.
 _NEEDED = re.compile(rb"libcudart\.so\.(\d+)")
 _CODE = b".nv_fatbin"
 _SYMBOLS = 2  # SHT_SYMTAB
-_GRACE = 5.0  # seconds to end in, before a program is killed
-_MOST_PROCESSES = 256  # that are recorded at a time, each by a thread and over a file
+_GRACE = 5.0  # seconds that a program has to end before it is killed
+_MOST_PROCESSES = 256  # recorded at a time; each needs a thread and a socket
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``command`` is run as it stands; ``memory_bytes``: of the device; ``sampler``: finds what of
-    the contents matters; ``runner``: executes launches, which may take ``execute_limit``
-    instructions of threads together; ``timeout`` in seconds."""
+    """Request to record a program.
+
+    ``command`` is run as it stands. ``memory_bytes`` is the device's memory. ``sampler`` finds the
+    contents that decide what a launch does. ``runner`` executes launches, up to ``execute_limit``
+    thread instructions in all. ``timeout`` is in seconds.
+    """
 
     command: tuple[str, ...]
     device: Device
@@ -56,8 +59,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """``status``: that of the program; negative: the signal that ended it; ``late``: its time was
-    over; ``executed`` launches, ``not_executed``: kernels with the reason."""
+    """A finished recording.
+
+    ``status`` is the program's exit status; a negative one is the signal that ended the program.
+    ``late`` is True if the timeout passed. ``executed`` counts executed launches. ``not_executed``
+    maps kernels to the reason.
+    """
 
     request: Request
     findings: RecorderFindings
@@ -69,7 +76,10 @@ class Recording:
 
 
 def record(request: Request) -> Recording:
-    """Raises :class:`RecordError` for a program that cannot be started or launched nothing."""
+    """Run the program and return its recording.
+
+    Raises :class:`RecordError` if the program cannot be started or launched nothing.
+    """
     library = runtime()
     with temporary_folder() as folder:
         session = _Session(request, folder)
@@ -101,7 +111,7 @@ class _Session:
         self._errors: list[Exception] = []
 
     def run(self, environment: dict[str, str]) -> tuple[int, bool]:
-        """Exit status, and whether the time was over."""
+        """Run the program; return its exit status, and True if the timeout passed."""
         try:
             with self._listening():
                 status, late = self._run_program(environment)
@@ -133,7 +143,7 @@ class _Session:
         return self._process.returncode, late
 
     def _stop(self) -> None:
-        """With all that it started."""
+        """Stop the program and the processes that it started."""
         process = self._process
         if process is None:
             return
@@ -146,7 +156,7 @@ class _Session:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        """While the program runs its processes are answered, each by a thread."""
+        """Answer each process of the program in a thread, as long as the context lasts."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
             door.bind(str(self._folder / "s"))
             door.listen()
@@ -183,12 +193,12 @@ class _Session:
                 Recorder(Connection(channel), self._settings, self.findings, self._turn).run()
             except Closed:
                 pass
-            except Exception as error:  # told by the thread that waits
+            except Exception as error:  # raised again by the waiting thread
                 self._errors.append(error)
 
 
 def _environment(request: Request, library: Path, folder: Path) -> dict[str, str]:
-    """The recording runtime is loaded first, and found where CUDA's libraries are looked for."""
+    """Return the environment in which the recording runtime is loaded instead of CUDA's."""
     shelf = folder / "lib"
     shelf.mkdir()
     for name in _NAMES:
@@ -206,7 +216,7 @@ def _environment(request: Request, library: Path, folder: Path) -> dict[str, str
 
 
 def _program_bytes(command: Sequence[str]) -> bytes:
-    """Of the program; ``b""`` for what is found along the PATH only, as interpreters are."""
+    """Return the program's bytes; ``b""`` if it is found along the PATH, as interpreters are."""
     try:
         return Path(command[0]).read_bytes()
     except OSError:
@@ -214,7 +224,7 @@ def _program_bytes(command: Sequence[str]) -> bytes:
 
 
 def _has_symbols(program: bytes) -> bool:
-    """Whether an ELF file still has its table of symbols."""
+    """Return True if an ELF file has its symbol table, or cannot be parsed."""
     try:
         (start,) = struct.unpack_from("<Q", program, 40)
         size, count = struct.unpack_from("<HH", program, 58)
@@ -225,7 +235,7 @@ def _has_symbols(program: bytes) -> bool:
 
 
 def _why_nothing_launched(recording: Recording) -> str:
-    """Why a program launched nothing, as far as can be seen."""
+    """Return a message with the likely reason why a program launched nothing."""
     findings, command = recording.findings, recording.request.command
     message = f"{command[0]} launched no kernel (it ended with status {recording.status})"
     if recording.late:

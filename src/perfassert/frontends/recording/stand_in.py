@@ -1,4 +1,4 @@
-"""The recording runtime: built with the wheel, else by the C++ compiler at hand."""
+"""The recording runtime: built with the wheel, or else by a C++ compiler on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fvisibility=default")
 
 
 def runtime() -> Path:
-    """The shared library; :class:`ToolchainMissing` where there is none and nothing makes one."""
+    """Return the library's path; :class:`ToolchainMissing` if it can be neither found nor built."""
     if not sys.platform.startswith("linux"):
         raise ToolchainMissing("perfassert record needs Linux: it stands in for libcudart.so")
     spec = find_spec("perfassert.frontends.recording._runtime")

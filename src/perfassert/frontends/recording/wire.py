@@ -18,7 +18,7 @@ _LAUNCH = struct.Struct("<I9II8s")
 
 
 class Message(IntEnum):
-    """What the program's side says."""
+    """Kind of a message that the program's process sends."""
 
     HELLO = 1
     MODULE = 2
@@ -37,12 +37,12 @@ class Message(IntEnum):
 
 _DONE, _READ, _WRITE = 0, 1, 2
 _LARGEST = 1 << 33
-"""Bytes of a message: more than the code of any program."""
+"""Most bytes of a message; more than any program's code has."""
 _PART = 1 << 20
 
 
 class Closed(Exception):
-    """The program has ended."""
+    """The program's process has ended."""
 
 
 class Garbled(RecordError):
@@ -63,7 +63,7 @@ class Fields:
         self._at = 0
 
     def number(self, form: str = "I") -> int:
-        """Of a format of ``struct``."""
+        """Read one number in a format of ``struct``."""
         (value,) = struct.unpack(f"<{form}", self._next(struct.calcsize(f"<{form}")))
         return int(value)
 
@@ -83,7 +83,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class LaunchEvent:
-    """``arguments`` as they lie in the constant bank, from the first parameter on."""
+    """A launch; ``arguments`` are its bytes in the constant bank from the first parameter on."""
 
     module: int
     kernel: str
@@ -105,13 +105,13 @@ class LaunchEvent:
 
 
 class Connection:
-    """One process of the program."""
+    """Connection to one process of the program."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
 
     def receive(self) -> tuple[int, bytes]:
-        """Kind and content; :class:`Closed` where there will be no more."""
+        """Return kind and content of the next message; :class:`Closed` after the last one."""
         kind, _, size = _HEAD.unpack(self._exactly(_HEAD.size))
         if size > _LARGEST:
             raise Garbled(f"a message of {size} bytes")
@@ -123,10 +123,10 @@ class Connection:
         except OSError:
             raise Closed from None
 
-    # While the program waits in a launch
+    # Requests while the program waits in a launch
 
     def memory(self, address: int, size: int) -> npt.NDArray[np.uint8]:
-        """What lies there; the array cannot be written to."""
+        """Return a read-only array of the program's memory at an address."""
         self.answer(struct.pack("<QQ", address, size), _READ)
         _, _, sent = _HEAD.unpack(self._exactly(_HEAD.size))
         if sent != size:
@@ -143,7 +143,7 @@ class Connection:
         self.answer(b"", _DONE)
 
     def _exactly(self, size: int) -> bytes:
-        """Receive so many bytes; memory is taken as they come, since a size may be a lie."""
+        """Receive ``size`` bytes; the buffer grows with the data, since the size may be wrong."""
         content = bytearray()
         while (left := size - len(content)) > 0:
             part = memoryview(bytearray(min(left, _PART)))
@@ -165,7 +165,7 @@ class Connection:
 def device_facts(
     attentive: bool, name: str, memory_bytes: int, attributes: Iterable[tuple[int, int]]
 ) -> bytes:
-    """The answer to ``HELLO``."""
+    """Return the answer to a ``HELLO`` message."""
     shown = name.encode()
     head = struct.pack("<II", attentive, len(shown)) + shown + struct.pack("<Q", memory_bytes)
     return head + b"".join(struct.pack("<ii", *pair) for pair in attributes)

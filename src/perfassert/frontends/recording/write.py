@@ -24,19 +24,25 @@ from perfassert.toml.text import (
 from perfassert.version import VERSION
 
 SCHEMA = 1
-_DIGITS = 12  # of a digest, in the name of a file
+_DIGITS = 12  # digits of a digest in a file name
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """``text`` of the launches file; ``beside``: name → content of what lies beside it."""
+    """Files of a recording.
+
+    ``text`` is the launches file. ``beside`` maps names of the files beside it to their contents.
+    """
 
     text: str
     beside: Mapping[str, bytes]
 
 
 def files(recording: Recording, stem: str) -> Files:
-    """``stem``: the name of the launches file without its ending."""
+    """Return the files of a recording.
+
+    ``stem`` is the name of the launches file without its suffix.
+    """
     launches = tuple(recording.findings.launches.values())
     labels = _labels(launches)
     beside = {code_name(stem, recorded): recorded.module.content for recorded in launches}
@@ -54,7 +60,7 @@ def files(recording: Recording, stem: str) -> Files:
 
 
 def code_name(stem: str, recorded: Recorded) -> str:
-    """The file that holds the module of a launch."""
+    """Return the name of the file with the module of a launch."""
     return f"{stem}.{recorded.module.digest[:_DIGITS]}{recorded.module.suffix}"
 
 
@@ -63,7 +69,7 @@ def _identity(recorded: Recorded) -> tuple[str, str]:
 
 
 def _labels(launches: Sequence[Recorded]) -> dict[tuple[str, str], str]:
-    """A short name for each kernel: its own, numbered where several have it."""
+    """Return a short name for each kernel, numbered where several kernels share it."""
     labels: dict[tuple[str, str], str] = {}
     for recorded in launches:
         if _identity(recorded) in labels:
@@ -78,7 +84,7 @@ def _labels(launches: Sequence[Recorded]) -> dict[tuple[str, str], str]:
 
 
 def _used_contents(launches: Sequence[Recorded]) -> set[str]:
-    """Names of contents."""
+    """Return the names of the contents that the launches use."""
     pointers = (
         p for recorded in launches for value in recorded.args.values() for p in _pointers(value)
     )

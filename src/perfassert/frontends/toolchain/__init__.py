@@ -1,1 +1,1 @@
-"""Kernel sources and binaries → one kernel's machine code with the facts of its binary."""
+"""Machine code of one kernel, with the facts of its binary, from sources and compiled files."""

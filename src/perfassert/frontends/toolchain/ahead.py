@@ -1,7 +1,7 @@
-"""Builds in threads what will be wanted soon: compilers are processes that others can run beside.
+"""Builds in threads of what will be needed soon; compilers run beside as processes.
 
-The cache is all that comes of it. A build that fails is forgotten: whoever wants the kernel builds
-it again, and gets the error where it always was. Where everything is remembered no thread starts.
+The builds only fill the cache. A failed build is forgotten: the caller that needs the kernel builds
+it again and gets the error. If the cache holds everything, no thread starts.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from .binary import Binary, Source
 from .inputs import Recall, make_anew
 
 Wanted = tuple[Source, str]
-"""A source, and the architecture that it is to be compiled for."""
+"""A source, and the architecture to compile it for."""
 OnMiss = Callable[[Source, str], None]
-"""Gets a source and the architecture that it has to be compiled for now."""
+"""Function that is told of a source and the architecture it must be compiled for now."""
 _on_miss: ContextVar[OnMiss | None] = ContextVar("on_miss", default=None)
 
 
 class Ahead:
-    """Threads that build; one core is left to the thread that wants something now."""
+    """Pool of threads that build; one core is left for the build that the caller waits for."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max(1, cores() - 1), "perfassert-ahead")
 
     def start(self, wanted: Iterable[Wanted]) -> None:
-        """Build these, in their order, as far as they are not remembered."""
+        """Start to build these in order; the cache answers the builds that it holds."""
         for source, arch in wanted:
             self._pool.submit(builds.build, source, arch)
 
     def close(self) -> None:
-        """Begin nothing more; what runs ends by itself."""
+        """Cancel builds that have not started; running ones end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager
 def on_cache_miss(callback: OnMiss) -> Iterator[None]:
-    """Within the block, ``callback`` is called before anything is compiled that is not remembered,
-    and then what an enclosing block has for that."""
+    """Call ``callback`` in the block before each compilation that the cache does not hold.
+
+    Callbacks of enclosing blocks are called afterwards.
+    """
     outer = _on_miss.get()
 
     def both(source: Source, arch: str) -> None:
@@ -60,7 +62,7 @@ def on_cache_miss(callback: OnMiss) -> Iterator[None]:
 
 @contextmanager
 def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
-    """Within the block, the first one that has to be compiled starts those that come after it."""
+    """Build entries of ``wanted`` in threads, once the block compiles the first one before them."""
     ahead: list[Ahead] = []
 
     def start_later(source: Source, arch: str) -> None:
@@ -77,9 +79,9 @@ def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
 
 
 def build(source: Source, arch: str, recall: Recall = make_anew) -> Binary:
-    """As :func:`perfassert.frontends.toolchain.build.build`; what is expected beside it follows.
+    """Build as :func:`perfassert.frontends.toolchain.build.build`, and start expected builds.
 
-    Nothing does with the text of a generator, which writes another one for each architecture.
+    A generator's text starts none, since the generator writes another text for each architecture.
     """
     on_miss = _on_miss.get() if source.content is None else None
     return builds.build(source, arch, on_miss, recall)

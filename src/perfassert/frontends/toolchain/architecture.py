@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 from perfassert.errors import KernelSourceError
 
-_TURING = 75  # compute capability × 10; the tools of CUDA 13 know none before
-_HOPPER = 90  # the first with features of its own
+_TURING = 75  # compute capability × 10; the tools of CUDA 13 support no older one
+_HOPPER = 90  # the oldest architecture with an ``a`` variant
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """``number`` is the compute capability × 10; ``suffix`` is ``""``, ``"a"`` or ``"f"``."""
+    """An architecture.
+
+    ``number`` is the compute capability × 10. ``suffix`` is ``""``, ``"a"`` or ``"f"``.
+    """
 
     number: int
     suffix: str = ""
@@ -29,23 +32,23 @@ class Architecture:
 
     @property
     def virtual(self) -> str:
-        """What PTX for it is called: ``"compute_90a"``."""
+        """Name of the PTX target: ``"compute_90a"``."""
         return f"compute_{self.number}{self.suffix}"
 
     def code_runs_on(self, device: Architecture) -> bool:
-        """Whether machine code for this runs on ``device``."""
+        """Return True if machine code for this architecture runs on ``device``."""
         same_major = self.number // 10 == device.number // 10
         if self.suffix == "a":
             return self.number == device.number
         return same_major and self.number <= device.number
 
     def ptx_runs_on(self, device: Architecture) -> bool:
-        """Whether PTX for this can be assembled for ``device``."""
+        """Return True if PTX for this architecture can be assembled for ``device``."""
         return self.code_runs_on(device) if self.suffix else self.number <= device.number
 
 
 def architecture(text: str) -> Architecture:
-    """``"sm_90a"``; :class:`KernelSourceError` for what is none."""
+    """Parse ``"sm_90a"``; :class:`KernelSourceError` for any other form."""
     match = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
     if match is None:
         raise KernelSourceError(f"{text!r} is no architecture; one looks like 'sm_80'")
@@ -53,17 +56,18 @@ def architecture(text: str) -> Architecture:
 
 
 def number(arch: str) -> int:
-    """``"sm_90a"`` → 90."""
+    """Return the number in an architecture: 90 for ``"sm_90a"``."""
     return architecture(arch).number
 
 
 def legacy(arch: str) -> bool:
-    """Volta: the tools of CUDA 13 no longer know it."""
+    """Return True for Volta, which the tools of CUDA 13 no longer support."""
     return number(arch) < _TURING
 
 
 def best_code(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
-    """What a driver takes of machine code: the nearest to ``device``, the most specific of it."""
+    """Return the machine code that a driver loads: nearest to ``device``, then most specific."""
+    # Of sm_80, sm_86 and sm_90, a driver loads sm_86 for sm_89.
     fits = [candidate for candidate in offered if candidate.code_runs_on(device)]
     return max(
         fits,
@@ -73,7 +77,7 @@ def best_code(offered: Iterable[Architecture], device: Architecture) -> Architec
 
 
 def best_ptx(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
-    """What a driver takes of PTX, where no machine code fits."""
+    """Return the PTX that a driver assembles if no machine code fits."""
     fits = [candidate for candidate in offered if candidate.ptx_runs_on(device)]
     return max(
         fits,
@@ -83,10 +87,10 @@ def best_ptx(offered: Iterable[Architecture], device: Architecture) -> Architect
 
 
 def own_features(device: Architecture) -> Architecture:
-    """``sm_90a`` for ``sm_90``; the same where there is no such variant."""
+    """Return ``sm_90a`` for ``sm_90``; an architecture without such a variant stays as it is."""
     return Architecture(device.number, "a") if device.number >= _HOPPER else device
 
 
 def assembled_for(ptx: Architecture, device: Architecture) -> Architecture:
-    """What PTX is assembled for on ``device``: its features come along."""
+    """Return the target for which a driver on ``device`` assembles PTX, with the PTX's suffix."""
     return Architecture(device.number, ptx.suffix)

@@ -1,4 +1,4 @@
-"""What goes into the toolchain and what comes out: plain data, no tool involved."""
+"""Input and output of the toolchain as plain data, without any tool."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _READERS = ("nvdisasm", "cuobjdump")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel as its author gives it.
+    """A kernel source as its author gives it.
 
-    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` (whatever holds machine code: an object file or
-    a library as well) or ``"sass"`` (a listing of nvdisasm).
-    ``kernel`` is mangled or demangled, with or without namespaces, template arguments and
-    parameter list; ``None`` where the file has only one. ``defines`` are macros, ``include_dirs``
-    are relative to the source's folder, ``options`` are spelled as nvcc spells them. ``arch``
-    chooses among the architectures of a compiled file; ``None`` leaves that to the device.
-    ``toolchain`` is the release of the tools that compile or assemble it (``"12.4"``); ``None``
-    leaves that to what is installed. ``content`` is the text itself, where a generator made it:
-    ``path`` then only says in errors whose it is.
+    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` (any file with machine code, also an object file
+    or a library) or ``"sass"`` (a listing of nvdisasm).
+    ``kernel`` is mangled or demangled, with or without namespaces, template arguments and parameter
+    list; ``None`` stands for the only kernel of the file. ``defines`` are macros. ``include_dirs``
+    are relative to the source's folder. ``options`` are spelled as nvcc spells them. ``arch``
+    chooses among the architectures of a compiled file; with ``None`` the device decides.
+    ``toolchain`` is the release of the tools that compile or assemble the source (``"12.4"``);
+    ``None`` stands for the preferred installed one. ``content`` is the text itself if a generator
+    made it; then ``path`` only names its origin in errors.
     """
 
     path: Path
@@ -44,10 +44,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LaunchLimits:
-    """The launches that a driver accepts for code; 0 and ``()`` where the code does not say.
+    """Launches that a driver accepts for code; 0 and ``()`` if the code sets no limit.
 
-    ``max_threads`` of a block, as ``__launch_bounds__`` has it; ``block``: the only one
-    (``.reqntid``); ``cluster``: blocks of a cluster, as ``__cluster_dims__`` has them.
+    ``max_threads`` limits the threads of a block (``__launch_bounds__``). ``block`` is the only
+    block size allowed (``.reqntid``). ``cluster`` is the required cluster, in blocks
+    (``__cluster_dims__``).
     """
 
     max_threads: int = 0
@@ -55,7 +56,7 @@ class LaunchLimits:
     cluster: tuple[int, ...] = ()
 
     def find_violation(self, grid: Sequence[int], block: Sequence[int]) -> str:
-        """Say why a driver refuses a launch; ``""`` where it does not.
+        """Return the reason why a driver refuses a launch; ``""`` if it accepts the launch.
 
         Example:
             >>> LaunchLimits(max_threads=128).find_violation((64, 1, 1), (256, 1, 1))
@@ -80,9 +81,10 @@ class LaunchLimits:
 class Parameter:
     """One kernel parameter: ``offset`` from the parameter base and ``size``, both in bytes.
 
-    ``name`` is the source text's, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type of the
-    value, or of what a pointer points to, without qualifiers; ``None`` where it is unknown, and
-    ``pointer`` is ``False`` then. ``members``: of a structure whose layout is known.
+    ``name`` is the one in the source text, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type
+    of the value, or of what a pointer points to, without qualifiers. It is ``None`` if the type is
+    unknown, and then ``pointer`` is ``False``. ``members`` has those of a structure with a known
+    layout.
     """
 
     name: str
@@ -93,7 +95,7 @@ class Parameter:
     members: tuple[Member, ...] = ()
 
     def at(self, offset: int) -> str:
-        """As :meth:`perfassert.kernel.program.Parameter.at`."""
+        """Return the name of a byte offset; see :meth:`perfassert.kernel.program.Parameter.at`."""
         member = next((m for m in self.members if m.offset == offset), None)
         if member is not None:
             return f"{self.name}.{member.name}"
@@ -102,8 +104,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """A symbol in constant memory, from byte ``start`` of it on, that has no value before the
-    program gives it one; in bytes. ``members``: of a structure whose layout is known."""
+    """A symbol in constant memory without a value until the program sets it; sizes in bytes.
+
+    The bytes from ``start`` on have no value. ``members`` has those of a structure with a known
+    layout.
+    """
 
     name: str
     bank: int
@@ -117,19 +122,19 @@ class Unset:
 class Binary:
     """One kernel compiled for one architecture.
 
-    ``kernel`` is demangled, without parameter list; ``arch`` is what the code was compiled for.
-    ``listing`` is nvdisasm's text of the kernel's section and of the sections of the functions
-    that it calls.
+    ``kernel`` is demangled, without parameter list. ``arch`` is the architecture that the code was
+    compiled for. ``listing`` is nvdisasm's text of the kernel's section and of the sections of the
+    functions that it calls.
 
-    ``registers`` are per thread; ``shared_bytes`` is the static shared memory of a block, as
-    declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
-    frame of a thread, callees included; ``parameter_base`` is the offset of the first parameter
-    in constant bank 0; ``constants`` has the initialised constant banks other than 0, ``unset``
-    what in them is not initialised, ``valued`` what is; ``variables`` those in global memory, by
-    where in constant bank 4 the loader writes their address;
-    ``limits``: which launches a driver accepts;
-    ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
-    as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
+    ``registers`` are per thread. ``shared_bytes`` is the static shared memory of a block, as
+    declared, without the 1024 B that sm_90 and later reserve. ``local_bytes`` is the stack frame of
+    a thread, callees included. ``parameter_base`` is the offset of the first parameter in constant
+    bank 0. ``constants`` has the initialised constant banks other than 0. ``unset`` has their
+    symbols without a value, ``valued`` those with one. ``variables`` has variables in global
+    memory, by the place in constant bank 4 where the loader writes their address. ``limits`` has
+    the launches that a driver accepts. ``code_bytes`` is the size of the kernel's section.
+    ``files`` maps the user's source files, as the listing names them, to their text. ``digest`` is
+    a SHA-256 of all of it except ``tools``.
     """
 
     kernel: str
@@ -157,30 +162,33 @@ class Binary:
 
     @property
     def compilers(self) -> str:
-        """The tools that made the machine code, without those that only read it."""
+        """Tools that made the machine code, without those that only read it."""
         made = (tool for tool in self.tools.split(", ") if not tool.startswith(_READERS))
         return ", ".join(made)
 
     def with_digest(self) -> Binary:
-        """The same with its digest."""
+        """Return the same binary with its digest."""
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
         if not self.variables:
-            del content["variables"]  # of binaries of earlier versions, too
+            del content["variables"]  # so that digests equal those of earlier versions
         if self.limits == LaunchLimits():
-            del content["limits"]  # likewise
+            del content["limits"]  # for the same reason
         text = json.dumps(content, sort_keys=True)
         return replace(self, digest=hashlib.sha256(text.encode()).hexdigest())
 
 
 def to_dict(binary: Binary) -> dict[str, Any]:
-    """Plain JSON data; :func:`from_dict` reads it back."""
+    """Return the binary as plain JSON data, which :func:`from_dict` reads back."""
     data = asdict(binary)
     data["constants"] = {str(bank): content.hex() for bank, content in binary.constants.items()}
     return data
 
 
 def from_dict(data: Mapping[str, Any]) -> Binary:
-    """What :func:`to_dict` wrote; ``KeyError``, ``TypeError`` or ``ValueError`` for other data."""
+    """Return the binary that :func:`to_dict` wrote.
+
+    Raises ``KeyError``, ``TypeError`` or ``ValueError`` for other data.
+    """
     fields = dict(data)
     fields["parameters"] = tuple(Parameter(**_with_members(p)) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
@@ -199,7 +207,7 @@ def _with_members(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_assumptions(data: Iterable[Mapping[str, Any]]) -> tuple[Assumption, ...]:
-    """Of what ``asdict`` made of them."""
+    """Return the assumptions that ``asdict`` made plain data of."""
     return tuple(
         Assumption(**{**a, "span": SourceSpan(**a["span"]) if a["span"] else None}) for a in data
     )

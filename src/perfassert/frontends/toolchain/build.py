@@ -1,7 +1,7 @@
-"""The one way from a kernel source to its binary: compile, disassemble, read the facts, remember.
+"""Building of a kernel's binary from its source: compile, disassemble, read facts, remember.
 
-Tools run only for what the cache does not hold; nothing of NVIDIA's is imported or loaded into
-this process.
+Tools run only for what the cache does not hold. Nothing of NVIDIA's is imported or loaded into this
+process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .modules import CompileJob
 
 T = TypeVar("T")
 Layout = Sequence[tuple[int, int]]
-_ATTEMPTS = 3  # to compile files that somebody is editing
+_ATTEMPTS = 3  # compilations of files that are being edited
 _TURING = "sm_75"
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
@@ -48,13 +48,13 @@ def build(
     on_miss: Callable[[Source, str], None] | None = None,
     recall: Recall = make_anew,
 ) -> Binary:
-    """``source`` as machine code for ``arch`` (such as ``"sm_80"``).
+    """Build ``source`` as machine code for ``arch`` (such as ``"sm_80"``).
 
-    ``on_miss`` is called with both before something is compiled that is not remembered. ``recall``
+    ``on_miss`` is called with both before a compilation that the cache does not hold. ``recall``
     keeps in memory what was read from the cache.
 
-    :class:`~perfassert.KernelSourceError` where the source cannot be read or compiled, with its
-    place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
+    Raises :class:`~perfassert.KernelSourceError` with the place if the source cannot be read or
+    compiled, and :class:`~perfassert.ToolchainMissing` if a tool for it is not installed.
     """
     _check_architecture(arch)
     if source.kind == "sass":
@@ -76,9 +76,9 @@ def build(
 
 
 def _of_one_state(source: Source, arch: str, work: Callable[[CompileJob], T]) -> T:
-    """Return what ``work`` makes of a source whose files stay as they are meanwhile.
+    """Return what ``work`` makes of a source, repeated until no file changes meanwhile.
 
-    Raises :class:`KernelSourceError` where a file changes each time.
+    Raises :class:`KernelSourceError` if a file changes in every attempt.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -92,12 +92,12 @@ def _of_one_state(source: Source, arch: str, work: Callable[[CompileJob], T]) ->
 
 
 def compiled_module(source: Source, arch: str) -> CompiledModule:
-    """Compile a source, or recall it; the module that :func:`build` describes a kernel of."""
+    """Compile a source or recall the module, of which :func:`build` describes a kernel."""
     return _of_one_state(source, arch, modules.module)
 
 
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
-    """The binary with what debug information says about its constants without a value."""
+    """Return the binary with layouts of its constants, taken from debug information."""
     if source.kind != "cuda" or not (binary.unset or binary.valued):
         return binary
 
@@ -124,17 +124,17 @@ def _members_from_json(data: Any) -> dict[str, tuple[Member, ...]]:
 
 
 def with_content(source: Source) -> Source:
-    """Return a CUDA source with the text that its file has now; any other as it is."""
+    """Return a CUDA source with its file's present text; any other source as it is."""
     return replace(source, content=_read_source(source)) if source.kind == "cuda" else source
 
 
 def prepare(source: Source, arch: str) -> CompileJob:
-    """Read a source, to be compiled for ``arch`` or the nearest that a tool is there for."""
+    """Read a source; return the job for ``arch``, or for the nearest that the tools support."""
     _check_architecture(arch)
     states = FileStates(tools.versioned_folders(), tools.toolkit_folders())
     job = CompileJob(source, _read_source(source), arch, states)
     if confining() is not None:
-        _ = job.closure  # raises where an include leads out of the folder
+        _ = job.closure  # raises if an include leads out of the folder
     if not legacy(arch) or source.kind == "cubin":
         return job
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
@@ -174,7 +174,10 @@ def _parameters(
 
 
 def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
-    """Of all kernels of a file, by mangled name: compiled or taken apart once, not disassembled."""
+    """Return the parameters of all kernels of a file, by mangled name.
+
+    The file is compiled or taken apart once, and not disassembled.
+    """
     if source.kind != "cubin":
         return _of_one_state(source, arch, _parameters_of_source)
     job = prepare(source, arch)
@@ -207,9 +210,9 @@ def _all_parameters(
 
 
 def _ptx_by_kernel(cubin: Cubin, ptx: str | None) -> dict[str, str | None]:
-    """The PTX that names a kernel's parameters: the compiler's, else what the cubin embeds.
+    """Return the PTX that names each kernel's parameters: the compiler's, else the embedded one.
 
-    Linked modules embed one text each.
+    A linked module embeds one PTX text for each of its parts.
     """
     texts: dict[str, str | None] = dict.fromkeys(cubin.kernels(), ptx)
     for text in cubin.ptx().values() if ptx is None else ():
@@ -223,9 +226,9 @@ def from_compiler(
     arch: str,
     parameters: Callable[[Layout], tuple[Parameter, ...]],
 ) -> Binary:
-    """What a compiler outside the toolchain made of a kernel; ``where`` names it in errors.
+    """Make a binary from a module that another compiler made; ``where`` names it in errors.
 
-    ``parameters`` gets offset and size of each, in bytes, and names them.
+    ``parameters`` gets offset and size of each parameter in bytes, and returns named ones.
     """
     _check_architecture(arch)
     cubin = Cubin(made.cubin, where)
@@ -242,7 +245,7 @@ def from_compiler(
 
 
 def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str) -> Binary:
-    """What the cubin says; who wrote it knows parameters and files."""
+    """Make a binary with what the cubin states; the caller adds parameters and files."""
     nvdisasm = _disassembler(arch)
     base = cubin.parameter_base(kernel)
     return Binary(
@@ -289,7 +292,7 @@ def _disassembler(arch: str) -> tools.Tool:
 
 
 def _read_source(source: Source) -> bytes:
-    """The file, once what is asked of it makes sense."""
+    """Check the source's fields and read its file."""
     if source.kind not in ("cuda", "ptx", "cubin", "sass"):
         raise KernelSourceError(f"{source.kind!r} is no kind of source: cuda, ptx, cubin or sass")
     if source.kind != "cuda" and (source.defines or source.include_dirs):
@@ -306,7 +309,7 @@ def _read_source(source: Source) -> bytes:
         why = getattr(error, "strerror", None) or error
         raise KernelSourceError(f"{source.path} cannot be read: {why}") from None
     if source.kind == "ptx":
-        content = content.rstrip(b"\0")  # as a compiler's library hands out strings
+        content = content.rstrip(b"\0")  # a compiler's library ends strings by NUL
     if source.kind != "cubin" and b"\0" in content:
         raise KernelSourceError(
             f"{source.path} is no text: it has a NUL byte, as in UTF-16; save it as UTF-8"
@@ -315,7 +318,7 @@ def _read_source(source: Source) -> bytes:
 
 
 def _mentioned_files(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:
-    """Listing's file name → text, for those of the user's files that the listing refers to."""
+    """Return the user's files that the listing mentions, as the name in the listing → text."""
     known = {os.path.realpath(path): content for path, content in files.items()}
     return {
         name: modules.one_line_ends(known[real].decode(errors="replace"))

@@ -1,13 +1,13 @@
-"""What the tools made, on disk, found again by content: modules, listings, kernels.
+"""Cache on disk of what the tools made, found by content: modules, listings, kernels.
 
-One file per entry, a checksum and zlib-compressed JSON, written aside and moved into place, so that
-parallel test runs may share a folder. An entry that cannot be read, or is not what was written, is
-dropped; a folder that cannot be written is no cache. ``PERFASSERT_CACHE_DIR`` moves it,
-``PERFASSERT_CACHE_SIZE`` bounds it, in bytes, give or take a few small entries: those that were not
-used for longest go first.
+Each entry is a file with a checksum and zlib-compressed JSON. It is written under another name and
+moved into place, so parallel test runs may share a folder. An entry that is damaged or not what was
+written is dropped. If the folder cannot be written, nothing is cached. ``PERFASSERT_CACHE_DIR``
+sets the folder. ``PERFASSERT_CACHE_SIZE`` limits it in bytes, up to a few small entries; the least
+recently used entries are removed first.
 
-Predictions are not kept: they depend on plug-ins and on the device file as well, and what is slow
-about them, the tools, is not run again anyway.
+Predictions are not cached. They also depend on plug-ins and the device file, and their slow part,
+the tools, is cached already.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from perfassert.version import VERSION
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
 _FORMAT = 18
-_LEVEL = 1  # of zlib: listings shrink to a tenth at once
-_COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
+_LEVEL = 1  # level of zlib; 1 already shrinks listings to a tenth
+_COUNTED = 1 / 256  # share of the bound; only 1 in 16 smaller entries triggers a scan of the folder
 _SUFFIX = ".kernel"
 _in_the_making: dict[str, Future[Any]] = {}
-if hasattr(os, "register_at_fork"):  # the threads that make them are the parent's
+if hasattr(os, "register_at_fork"):  # threads that make entries stay in the parent
     os.register_at_fork(after_in_child=_in_the_making.clear)
 
 
 def key(parts: Sequence[str]) -> str:
-    """Of everything that the result depends on."""
+    """Return the key of an entry; ``parts`` has everything that the result depends on."""
     text = json.dumps([_FORMAT, VERSION, *parts])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -50,9 +50,9 @@ def remember(
     read: Callable[[Any], T],
     write: Callable[[T], object],
 ) -> T:
-    """What the entry holds, as ``read`` reads it, else what ``make`` makes, as ``write`` writes it.
+    """Return the entry's content, decoded by ``read``; else make, store and return it.
 
-    ``None`` is never remembered.
+    ``write`` encodes the value for the file. ``None`` is never remembered.
     """
     if entry is None:
         return make()
@@ -68,9 +68,9 @@ def remember(
 
 
 def exclusively(entry: str, make: Callable[[], T]) -> T:
-    """Call ``make`` in one thread at a time; others that ask meanwhile get its result.
+    """Call ``make`` in one thread at a time; threads that wait meanwhile get its result.
 
-    Where it fails, the next one tries, so that everybody gets an error of their own.
+    If ``make`` fails, the next thread calls it again, so that each gets its own error.
     """
     while True:
         own: Future[T] = Future()
@@ -91,14 +91,14 @@ def exclusively(entry: str, make: Callable[[], T]) -> T:
 
 
 def has(entry: str) -> bool:
-    """Whether the entry is there, readable or not."""
+    """Return True if the file of the entry exists, whether or not it can be read."""
     return (folder() / (entry + _SUFFIX)).exists()
 
 
 def load(entry: str, read: Callable[[Any], T]) -> T | None:
-    """What ``read`` makes of the entry, which now counts as used last.
+    """Return what ``read`` makes of the entry, which becomes the most recently used.
 
-    ``None`` where there is none; one that cannot be read is dropped.
+    The result is ``None`` if there is no entry. An entry that cannot be read is removed.
     """
     path = folder() / (entry + _SUFFIX)
     try:
@@ -121,7 +121,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
 
 
 def store(entry: str, data: object) -> None:
-    """Plain JSON data; does nothing where the folder cannot be written."""
+    """Store plain JSON data; do nothing if the folder cannot be written."""
     bound = _size_limit()
     content = zlib.compress(json.dumps(data).encode(), _LEVEL)
     content = _checksum(entry, content) + content
@@ -145,7 +145,7 @@ def store(entry: str, data: object) -> None:
 
 
 def _checksum(entry: str, content: bytes) -> bytes:
-    """Of what an entry holds and what it is called: files change places, too."""
+    """Return a checksum of name and content, so that exchanged files are detected, too."""
     return hashlib.sha256(entry.encode() + content).digest()
 
 
@@ -158,10 +158,10 @@ def _verify(entry: str, stored: bytes) -> bytes:
 
 
 class _Seal:
-    """Entries by name as they were before a stranger's build ran, or as this process wrote them.
+    """Trusted entries: those from before an untrusted build, and those that this process wrote.
 
-    An entry that somebody has written since has another inode or another time of change, which only
-    the system sets.
+    An entry that another process has written since has another inode or change time, which only the
+    system sets.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ _seal: _Seal | None = None
 
 @contextlib.contextmanager
 def seal_entries() -> Iterator[None]:
-    """Within the block, read only entries that are there now or that this process writes."""
+    """Restrict reads in the block to entries that exist now or that this process writes."""
     global _seal
     before, _seal = _seal, _Seal()
     try:
@@ -193,7 +193,7 @@ def seal_entries() -> Iterator[None]:
 
 
 def folder() -> Path:
-    """Where the entries lie."""
+    """Return the folder of the cache."""
     env = os.environ
     if named := env.get("PERFASSERT_CACHE_DIR"):
         return Path(named)
@@ -211,7 +211,7 @@ def _size_limit() -> int:
 
 
 def _evict(home: Path, bound: int) -> None:
-    """Down to nine tenths of the bound, so that not every look has to."""
+    """Remove old entries down to 90 % of the bound, so that the next calls need not remove any."""
     entries = []
     with contextlib.suppress(OSError), os.scandir(home) as items:
         for item in items:

@@ -1,4 +1,4 @@
-"""CUDA C++ and PTX → a cubin, by NVRTC, nvcc or ptxas."""
+"""Compilation of CUDA C++ and PTX to a cubin, by NVRTC, nvcc or ptxas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .signature import global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
 _FOR_NVCC_ALONE = ("-U", "--compiler-options", "--compiler-bindir")
-"""Options that change what nvcc reads, and that NVRTC does not get."""
+"""Options that change what nvcc reads, and that NVRTC does not accept."""
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
 _NAME_MAP = "__nv_name_map"  # the file name under which NVRTC complains about name expressions
 _VOLTA = "compute_75"  # the oldest PTX that current compilers make
@@ -46,8 +46,8 @@ _OWN_FEATURES = re.compile(
     r"|__CUDA_ARCH_(?:FEAT_SM\w+|SPECIFIC__|FAMILY_SPECIFIC__)"
 )
 _DEBUGGED = ("--device-debug",)
-_DEBUG_LIMIT = 20.0  # seconds; types are a help that nobody waits a minute for
-_UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
+_DEBUG_LIMIT = 20.0  # seconds; types are worth no longer wait
+_UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers can write
 _OF_A_HOST = re.compile(
     r"unrecognized option|function without execution space annotations|"
     r"is not supported when compiling with NVRTC"  # headers of CCCL that include those of a host
@@ -63,11 +63,10 @@ _HOST_TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CompiledModule:
-    """One module: machine code and PTX of all kernels in it.
+    """A compiled module: machine code and PTX of all its kernels.
 
-    ``kernel`` is the mangled name, where the compiler itself knows which one is meant.
-
-    ``arch`` is what the machine code is for.
+    ``kernel`` is the mangled name if the compiler knows which kernel is meant. ``arch`` is the
+    architecture of the machine code.
     """
 
     cubin: bytes
@@ -80,7 +79,7 @@ class CompiledModule:
 
 @dataclass(frozen=True)  # without slots: headers are decoded once
 class _NvrtcProgram:
-    """A CUDA source with the files behind it, and the private folder that it is compiled in."""
+    """A CUDA source with its files, and the private folder in which it is compiled."""
 
     source: Source
     files: Mapping[Path, bytes]
@@ -89,33 +88,38 @@ class _NvrtcProgram:
 
     @property
     def content(self) -> bytes:
-        """The source's text, without the mark of its encoding, which NVRTC takes for code."""
+        """Text of the source without a byte-order mark, which NVRTC would compile as code."""
         return self.files[self.source.path.resolve()].removeprefix(BOM_UTF8)
 
     @cached_property
     def texts(self) -> list[str]:
-        """Of the source and its headers."""
+        """Texts of the source and its headers."""
         return [content.decode(errors="replace") for content in self.files.values()]
 
     @cached_property
     def of_host(self) -> bool:
-        """True if any of the texts has code for the host."""
+        """True if any text contains host code."""
         return any(map(_HOST_TEXT.search, self.texts))
 
     @cached_property
     def preamble(self) -> dialects.Preamble:
-        """Macros and names that nvcc reads before the source; raises :class:`MayDiffer` where it
-        cannot be asked."""
+        """Macros and names that nvcc reads before the source.
+
+        Raises :class:`MayDiffer` if nvcc cannot be asked.
+        """
         return _read_preamble(self)
 
     @cached_property
     def wanted(self) -> str | None:
-        """The instance of a template that is asked for, if one is."""
+        """Instance of a template that is requested, if any."""
         return expression(self.source.kernel, self.texts)
 
     def readable(self) -> tuple[str, ...]:
-        """Folders that a compiler needs: of options, of the environment, of headers followed. Of a
-        folder that holds more, such as the user's own, the headers alone."""
+        """Folders that a compiler must read: from options, the environment, and followed headers.
+
+        For a folder that also holds other files, such as the user's own, only the headers are
+        listed.
+        """
         paths = [*options.search_dirs(self.source), *tools.header_folders()]
         for path in filter(is_source, self.files):
             paths += [path.parent, path.resolve().parent, path]
@@ -124,8 +128,10 @@ class _NvrtcProgram:
         )
 
     def unread(self) -> str:
-        """Return why NVRTC cannot read a header, or ``""``: for the mark of its encoding, or for a
-        name that it does not escape."""
+        """Reason why NVRTC cannot read a header, or ``""``.
+
+        The reason is a byte-order mark, or a name that NVRTC does not escape.
+        """
         source = self.source.path.resolve()
         for path, text in self.files.items():
             if path != source and text.startswith(BOM_UTF8):
@@ -135,7 +141,7 @@ class _NvrtcProgram:
         return ""
 
     def log(self, text: str) -> str:
-        """What a compiler prints, with the names that files have."""
+        """Return a compiler's output with the real names of files."""
         names = {encode_file_name(str(path)): str(path) for path in self.files}
         for encoded, name in names.items():
             text = text if encoded == name else text.replace(encoded, name)
@@ -145,12 +151,12 @@ class _NvrtcProgram:
 def from_cuda(
     source: Source, files: Mapping[Path, bytes], arch: str, folder: Path, inputs: Inputs
 ) -> CompiledModule:
-    """Return what nvcc makes of a source: production is built by it.
+    """Compile a source as nvcc would, since nvcc makes the code that users run.
 
-    NVRTC, which takes a third of the time, compiles where it is known to make the same code of it
-    (:mod:`.dialects`); and, as an assumption says, where nvcc or a compiler of the host is missing,
-    or does not take it. Where the options ask for PTX only, ptxas assembles it for ``arch`` as a
-    driver would.
+    NVRTC takes a third of the time. It compiles sources for which it is known to make the same code
+    (:mod:`.dialects`). NVRTC also compiles, with an assumption that says so, if nvcc or a host
+    compiler is missing or rejects the source. If the options ask for PTX only, ptxas assembles the
+    PTX for ``arch``, as a driver would.
     """
     program = _NvrtcProgram(source, files, folder, inputs)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
@@ -171,7 +177,7 @@ def from_cuda(
 def _without_host_compiler(
     nvrtc: tools.Tool | None, nvcc: tools.Tool | None, program: _NvrtcProgram, arch: str
 ) -> CompiledModule:
-    """Compile with NVRTC, and say that nvcc may have made other code."""
+    """Compile with NVRTC, and state the assumption that nvcc would make the same code."""
     made = None
     if nvrtc is not None:
         made = _with_nvrtc(nvrtc, program, arch, nvcc is None)
@@ -185,7 +191,7 @@ def _without_host_compiler(
 def _as_nvcc_would(
     nvrtc: tools.Tool, nvcc: tools.Tool, program: _NvrtcProgram, arch: str
 ) -> CompiledModule:
-    """Compile with NVRTC if it cannot make other code than nvcc, else with nvcc."""
+    """Compile with NVRTC if its code cannot differ from nvcc's, else with nvcc."""
     try:
         check = _check_of(nvrtc, nvcc, program)
         made = _with_nvrtc(nvrtc, program, arch, False, check)
@@ -208,7 +214,7 @@ def _as_nvcc_would(
 
 
 def _with_host_compiler(nvcc: tools.Tool, program: _NvrtcProgram, arch: str) -> CompiledModule:
-    """Compile with nvcc, and name the compiler of the host that has preprocessed."""
+    """Compile with nvcc, and name the host compiler that preprocessed the source."""
     made = _with_nvcc(nvcc, program, arch)
     try:
         host = program.preamble.compiler
@@ -223,10 +229,10 @@ def _add_note(made: CompiledModule, program: _NvrtcProgram, text: str) -> Compil
 
 
 def _check_of(nvrtc: tools.Tool, nvcc: tools.Tool, program: _NvrtcProgram) -> str:
-    """Return a header with which NVRTC compiles a source only if nvcc makes the same of it.
+    """Return a header with which NVRTC accepts a source only if nvcc makes the same code of it.
 
     Raises:
-        MayDiffer: NVRTC need not be asked.
+        MayDiffer: the codes may differ, so NVRTC need not run.
     """
     source = program.source
     parsed = options.parse(source)
@@ -245,12 +251,12 @@ def _check_of(nvrtc: tools.Tool, nvcc: tools.Tool, program: _NvrtcProgram) -> st
 
 
 def _read_preamble(program: _NvrtcProgram) -> dialects.Preamble:
-    """Return what nvcc reads before a source's first line, with the options that are its own.
+    """Return what nvcc reads before a source's first line, with nvcc's own options.
 
-    For one architecture: the one that is asked for changes macros that both compilers get from it.
+    One architecture suffices: its macros are the same in both compilers.
 
     Raises:
-        MayDiffer: it cannot be asked.
+        MayDiffer: nvcc cannot be asked.
     """
     nvcc = toolchains.find("nvcc", program.source.toolchain)
     assert nvcc is not None
@@ -290,7 +296,7 @@ def _ask_for_preamble(
     text = preprocess("-dD", inputs)
     preamble, macros = dialects.read_preamble(text, [str(f.resolve()) for f in own])
     empty.write_text(dialects.write_expansions(macros))
-    expanded = preprocess("", None)  # behind the same headers
+    expanded = preprocess("", None)  # expanded behind the same headers
     return replace(preamble, macros=dialects.read_expansions(expanded, macros))
 
 
@@ -302,8 +308,10 @@ def _has_host_compiler(source: Source) -> bool:
 def with_debug_information(
     source: Source, files: Mapping[Path, bytes], arch: str, folder: Path, inputs: Inputs
 ) -> bytes:
-    """The same without optimisation, for what the compiler then says about types; ``b""`` where
-    no compiler takes it."""
+    """Compile without optimisation for the debug information about types.
+
+    Returns ``b""`` if no compiler accepts the source.
+    """
     program = _NvrtcProgram(source, files, folder, inputs)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
     made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.unread() else b""
@@ -319,7 +327,7 @@ def _nvrtc_debugged(nvrtc: tools.Tool, program: _NvrtcProgram, arch: str) -> byt
 
 
 def from_ptx(source: Source, text: str, arch: str, folder: Path) -> CompiledModule:
-    """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
+    """Assemble PTX with ptxas; the target that the PTX states may be older than ``arch``."""
     try:
         ptxas = toolchains.assembler(source.toolchain, legacy(arch))
     except ToolchainMissing as error:
@@ -345,9 +353,9 @@ def from_ptx(source: Source, text: str, arch: str, folder: Path) -> CompiledModu
 def _goal(
     source: Source, texts: Sequence[str], device: Architecture
 ) -> tuple[Architecture, Architecture]:
-    """What is compiled for, and what that is assembled for: one and the same, as a rule.
+    """Return the architecture to compile for, and the one to assemble for; mostly the same.
 
-    As the options say. Otherwise for the device, with its own features where the text has any.
+    Options decide. Without options it is the device's, with its ``a`` suffix if a text needs that.
     """
     asked = options.targets(source)
     if not asked:
@@ -366,14 +374,14 @@ def _goal(
 
 
 def _requested_code(source: Source, device: Architecture) -> Architecture | None:
-    """The machine code among what the options ask for that the device takes."""
+    """Return the machine code that the device loads, among those the options ask for."""
     return best_code((t.real for t in options.targets(source) if t.real), device)
 
 
 def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
-    """What instantiates the template that ``kernel`` names; ``None`` for what is no template.
+    """Return the expression that instantiates the template ``kernel``; ``None`` for no template.
 
-    Namespaces left out are filled in where only one template among ``texts`` fits.
+    Missing namespaces are filled in if only one template among ``texts`` fits.
     """
     name = without_addresses(without_parameters(demangle(kernel))) if kernel else ""
     if "<" not in name or _UNWRITABLE.search(name):
@@ -390,10 +398,10 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
 def _with_nvrtc(
     nvrtc: tools.Tool, program: _NvrtcProgram, arch: str, last: bool, check: str = ""
 ) -> CompiledModule | None:
-    """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is.
+    """Compile with NVRTC; return ``None`` if nvcc should compile, unless NVRTC is the ``last``.
 
-    ``check`` is a header that it reads first, and that may not compile either; nvcc should have a
-    go, too, if NVRTC warns of anything.
+    ``check`` is a header that NVRTC reads first. If it does not compile, or if NVRTC prints any
+    warning, nvcc should compile.
     """
     source, folder, wanted = program.source, program.folder, program.wanted
     words = _nvrtc_options(nvrtc, program, arch)
@@ -412,7 +420,7 @@ def _with_nvrtc(
             f"{why}\nNVRTC compiles device code only: move the kernel to a file without host "
             "headers and host code, or install nvcc"
         )
-    if check and "warning" in log:  # of what is undefined, for one, each makes something else
+    if check and "warning" in log:  # e.g. of undefined behaviour
         return None
     ptx, cubin = (folder / "ptx", folder / "cubin")
     return CompiledModule(
@@ -440,7 +448,7 @@ def _own_headers(nvrtc: tools.Tool, source: Source) -> tuple[str, ...]:
 
 
 def _ask(nvrtc: tools.Tool, program: _NvrtcProgram, words: Sequence[str]) -> dict[str, Any]:
-    """What NVRTC's worker answers; it gets the very text that the cache's key is made of."""
+    """Return the answer of NVRTC's worker for the text that the cache key was made of."""
     folder, path = program.folder, program.source.path
     copy = folder / "source.cu"
     copy.write_bytes(program.content)
@@ -470,12 +478,12 @@ def _ask(nvrtc: tools.Tool, program: _NvrtcProgram, words: Sequence[str]) -> dic
 
 
 def _beside(tool: tools.Tool) -> tuple[str, ...]:
-    """Folders of a library's own files, wherever a link leads."""
+    """Return the folders of a library's own files, with links followed and not."""
     return tuple({str(Path(path).parent) for path in (tool.path, os.path.realpath(tool.path))})
 
 
 def _explain_failure(log: str, program: _NvrtcProgram) -> KernelSourceError:
-    """A failed name expression is an unknown kernel; all else is the compiler's error."""
+    """Return the error: an unknown kernel for a failed name expression, else the compiler's."""
     error = failure("NVRTC", log, str(program.source.path))
     if program.wanted is None or not str(error).startswith(_NAME_MAP):
         return error
@@ -492,7 +500,7 @@ def _unknown_kernel(program: _NvrtcProgram, reason: str = "") -> KernelSourceErr
 
 
 def declarations(texts: Iterable[str]) -> list[str]:
-    """``["axpy", "star<…>"]``: the kernels that the texts declare."""
+    """Return the kernels that the texts declare: ``["axpy", "star<…>"]``."""
     return [
         name + ("<…>" if template else "")
         for text in texts
@@ -507,7 +515,7 @@ def _with_nvcc(
     lines: Sequence[str] = ("-lineinfo",),
     limit: float | None = None,
 ) -> CompiledModule:
-    """A template is instantiated by a variable that takes its address."""
+    """Compile with nvcc; a variable with the kernel's address instantiates a template."""
     source, folder, wanted = program.source, program.folder, program.wanted
     path, content = source.path.resolve(), source.content
     if content is not None:
@@ -540,16 +548,16 @@ def _with_nvcc(
 
 
 def _headers_of_nvcc(nvcc: tools.Tool, source: Source) -> tuple[str, ...]:
-    """Return the folders that nvcc has to be told: one of a wheel knows those of its own only."""
+    """Return the include folders that nvcc must be given; nvcc from a wheel knows only its own."""
     if nvcc.version is None:
         return ()
     return tools.wheel_include_dirs() if source.toolchain is None else tools.headers_of(nvcc)
 
 
 def _assemble_ptx(made: CompiledModule, source: Source, arch: str, folder: Path) -> CompiledModule:
-    """PTX that a compiler made, as machine code.
+    """Assemble PTX that a compiler made.
 
-    Volta's has its header rewritten in place, so that line numbers stay, for a ptxas of CUDA 12.
+    The PTX for Volta has its header rewritten in place for a ptxas of CUDA 12; line numbers stay.
     """
     ptx, notes = made.ptx or "", made.assumptions
     ptxas = toolchains.assembler(source.toolchain, legacy(arch))

@@ -1,6 +1,6 @@
-"""Files that hold compiled code: a cubin, or many in a fat binary, an object, a library, a program.
+"""Files that hold compiled code: a cubin, or several in a fat binary, object or program.
 
-``cuobjdump`` takes them apart; what it writes is read here and nowhere else.
+``cuobjdump`` takes such files apart. Only this module reads what ``cuobjdump`` writes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ContainerMember:
-    """One module of a container: machine code, or ``ptx``.
+    """One module of a container: machine code, or PTX if ``ptx`` is True.
 
-    ``name`` is what errors call it; empty where it is the whole file.
+    ``name`` identifies it in errors; it is empty for a module that is the whole file.
     """
 
     name: str
@@ -38,27 +38,27 @@ class ContainerMember:
     path: Path
 
     def kernels(self, where: str) -> list[str]:
-        """Mangled names, in the module's order."""
+        """Return the mangled names of its kernels, in the module's order."""
         if self.ptx:
             return entries(self.text())
         return self.cubin(where).kernels()
 
     def cubin(self, where: str) -> Cubin:
-        """Of machine code."""
+        """Return the parsed machine code."""
         return Cubin(self.path.read_bytes(), f"{where}: {self.name}" if self.name else where)
 
     def text(self) -> str:
-        """Of PTX."""
+        """Return the text of a PTX module."""
         return self.path.read_bytes().rstrip(b"\0").decode(errors="replace")
 
 
 def entries(ptx: str) -> list[str]:
-    """Mangled names of the kernels in a text of PTX."""
+    """Return the mangled names of the kernels in a PTX text."""
     return list(dict.fromkeys(_ENTRY.findall(ptx)))
 
 
 def holds_code(path: Path) -> bool:
-    """Whether the file begins as one that can hold compiled code."""
+    """Return True if the file begins like one that can hold compiled code."""
     try:
         with open_file(path) as file:
             return begins_as_code(file.read(8))
@@ -67,20 +67,20 @@ def holds_code(path: Path) -> bool:
 
 
 def begins_as_code(content: bytes) -> bool:
-    """Whether it can be a file that holds compiled code."""
+    """Return True if the bytes begin like a file that can hold compiled code."""
     return content.startswith(_MAGIC)
 
 
 @contextmanager
 def open_members(path: Path, content: bytes) -> Iterator[tuple[ContainerMember, ...]]:
-    """The modules in ``content``, which was read from ``path``.
+    """Yield the modules in ``content``, which was read from ``path``.
 
-    :class:`KernelSourceError` where there are none, :class:`~perfassert.ToolchainMissing` without
-    ``cuobjdump``, which a cubin alone does not need.
+    Raises :class:`KernelSourceError` if there are none, and :class:`~perfassert.ToolchainMissing`
+    without ``cuobjdump``, which only a plain cubin does not need.
     """
     with temporary_folder() as folder:
         copy = folder / "whole"
-        copy.write_bytes(content)  # which was read, whatever happens to the file
+        copy.write_bytes(content)  # the bytes read, even if the file changed
         if of_a_host(content) or content.startswith(_MAGIC[1:]):
             yield _extract(path, content, copy)
         else:
@@ -108,7 +108,7 @@ def _extract(path: Path, content: bytes, copy: Path) -> tuple[ContainerMember, .
 
 
 def extracted_members(folder: Path, stem: str) -> tuple[ContainerMember, ...]:
-    """What ``cuobjdump`` left in a folder: machine code first, each in the container's order."""
+    """Return the modules that ``cuobjdump`` extracted: machine code first, in container order."""
     numbered = []
     for file in folder.iterdir():
         if part := _EXTRACTED.search(file.name):
@@ -122,7 +122,7 @@ def extracted_members(folder: Path, stem: str) -> tuple[ContainerMember, ...]:
 def of_architecture(
     members: Sequence[ContainerMember], asked: str, where: str
 ) -> tuple[ContainerMember, ...]:
-    """Those of exactly that architecture."""
+    """Return the modules for exactly this architecture."""
     matching = tuple(m for m in members if m.arch == architecture(asked))
     if not matching:
         listed = ", ".join(sorted({str(m.arch) for m in members}))
@@ -132,7 +132,7 @@ def of_architecture(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``members`` all have the kernel for the same architecture; a driver loads one of them."""
+    """Candidates with the kernel for one architecture; a driver loads one of ``members``."""
 
     kernel: str
     members: tuple[ContainerMember, ...]
@@ -141,7 +141,7 @@ class Choice:
 def choose_code(
     members: Sequence[ContainerMember], wanted: str | None, device: Architecture, where: str
 ) -> Choice:
-    """The kernel meant, and what a driver would take of it on ``device``."""
+    """Return the modules with the kernel that a driver on ``device`` would load."""
     runs = [m for m in members if _runs(m, device)]
     kernels_of = {m.name: m.kernels(where) for m in runs}
     listed = list(dict.fromkeys(name for kernels in kernels_of.values() for name in kernels))

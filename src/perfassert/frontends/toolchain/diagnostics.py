@@ -1,4 +1,4 @@
-"""A compiler's complaints → one :class:`KernelSourceError` with its place."""
+"""Conversion of compiler errors to one :class:`KernelSourceError` with its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tools import HEADERS, include_dirs, package_folders
 _CUDA = re.compile(r"\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: ")
 _GCC = re.compile(r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: ")
 _PTX = re.compile(r", line (?P<line>\d+); (?:error|fatal)\s*: ")
-"""Between the name of a file and what is wrong there, as NVIDIA's front ends, GCC, ptxas say it."""
+"""Pattern between file name and message in the output of NVIDIA's front ends, GCC and ptxas."""
 _SAID_NOTHING = (
     "it failed and said nothing; a limit may have ended what it had started: "
     "PERFASSERT_TOOL_TIMEOUT sets that of processor time"
@@ -60,9 +60,9 @@ _REMOVED = {
         "CCCL 3 removed thrust::unary_function and binary_function: leave the base class out"
     ),
 }
-"""Message of a compiler about a name that a release of CUDA has removed → the name's successor.
+"""Compiler message about a name that a CUDA release removed → the successor of the name.
 
-Release notes of CUDA 9, 12 and 13, and the migration guide of CCCL 3.0.
+Source: release notes of CUDA 9, 12 and 13, and the migration guide of CCCL 3.0.
 """
 _HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(\S.*?)\s*$", re.MULTILINE)
@@ -75,7 +75,7 @@ _ELSEWHERE = {
     "helper_": "NVIDIA's cuda-samples on GitHub; -I to the folder Common in them",
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
-"""Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
+"""Start of a header's name → origin of the header, for headers in no wheel of NVIDIA's."""
 _TORCH, _TORCH_API = ("torch/", "ATen/", "c10/"), "torch/csrc/api/include"
 _EMPTY_HEADER = (
     "\nif no kernel needs it, an empty file of that name in a folder of include_dirs= or -I stands "
@@ -84,13 +84,13 @@ _EMPTY_HEADER = (
 _NAME_OF_COMPILERS = re.compile(
     r"__nv_\w+|<[\w -]+>|\./tmpxft_[\w.-]+|(?:ptxas )?application ptx input"
 )
-"""Of a map of names, of the command line, of what one of nvcc's tools hands to the next."""
+"""Names that compilers invent for their inputs: name maps, command line, temporary files."""
 _DIRECTIVE = re.compile(
     r"^[ \t]*#[ \t]*"
     r"(?:pragma[ \t]+\w|ifndef[ \t]+\w+\s*\n[ \t]*#[ \t]*define\b|include[ \t]*[<\"])",
     re.MULTILINE,
 )
-_BEGINNING = 16_384  # letters: licences are long
+_BEGINNING = 16_384  # characters; a long licence may come first
 _SYSTEM = ("/usr/include", "/usr/lib/gcc", "/usr/local/include")
 _MISFIT = re.compile(
     r"namespace \"(?:thrust|cub|cuda)\b[^\"]*\" has no member"
@@ -102,10 +102,10 @@ _PLAIN = re.compile(r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s
 def failure(
     tool: str, log: str, where: str, texts: Mapping[str, str] | None = None
 ) -> KernelSourceError:
-    """``file:line: message`` of the first error, with its source line and the count of the rest.
+    """Return the first error as ``file:line: message``, its source line, and the count of others.
 
-    The compiler's own source line and caret are kept; else ``texts`` (file → text) has the line.
-    ``where`` is the place if the log names none.
+    The compiler's own source line and caret are kept; otherwise ``texts`` (file → text) has the
+    line. ``where`` is the place if the log names none.
     """
     lines = log.splitlines()
     errors = [(i, readings) for i, line in enumerate(lines) if (readings := _readings(line))]
@@ -132,8 +132,10 @@ def failure(
 
 
 def _readings(line: str) -> list[tuple[str, int, str]]:
-    """Return the file, line and text of an error in each way that they can be told apart: a
-    ``#line`` gives a file any name, one that looks like the beginning of a message, too."""
+    """Return each possible reading of an error line as file, line number and text.
+
+    Readings differ because ``#line`` can set any file name, even one that looks like a message.
+    """
     return [
         (line[: m.start()].removeprefix("ptxas "), int(m["line"]), line[m.end() :])
         for pattern in (_CUDA, _PTX, _GCC)
@@ -142,8 +144,11 @@ def _readings(line: str) -> list[tuple[str, int, str]]:
 
 
 def _may_be_repeated(file: str) -> bool:
-    """Messages quote what they are about: of a file with secrets that was included, or that a
-    ``#line`` names, those. Relative names count from a folder that is gone by now."""
+    """Return True if a message about the file may be shown.
+
+    A message quotes the file, which may hold secrets if a source included it or named it by
+    ``#line``. Relative names refer to a folder that no longer exists.
+    """
     if _NAME_OF_COMPILERS.fullmatch(file):
         return True
     path = Path(file)
@@ -156,8 +161,10 @@ def _may_be_repeated(file: str) -> bool:
 
 
 def _is_header(path: Path) -> bool:
-    """Whether a file without a suffix is one of a library's headers, as ``__config`` is: it says so
-    with a directive in its first lines, which no file of settings or secrets does."""
+    """Return True if a file without a suffix is a library's header, such as ``__config``.
+
+    Such a header has a directive in its first lines, which no file of settings or secrets has.
+    """
     real = path.resolve()
     if path.suffix or real.suffix or real.name.startswith(".") or outside(path):
         return False
@@ -168,7 +175,7 @@ def _is_header(path: Path) -> bool:
 
 
 def _empty_submodules(file: str) -> list[str]:
-    """Submodules of the repository of a file that are not checked out, relative to its root."""
+    """Return the submodules around a file that are not checked out, relative to their root."""
     root = next((f for f in Path(file).resolve().parents if (f / ".gitmodules").is_file()), None)
     if root is None or outside(root / ".gitmodules"):
         return []
@@ -177,8 +184,10 @@ def _empty_submodules(file: str) -> list[str]:
 
 
 def _remedy(message: str, file: str) -> str:
-    """The package to install, the option to add or the submodule to check out, where that is
-    known; ``file``: whose compilation failed."""
+    """Return a known remedy: a package to install, an option to add, a submodule to check out.
+
+    ``file`` is the source whose compilation failed.
+    """
     of_toolkit = any(Path(folder) in Path(file).parents for folder in include_dirs())
     if (of_toolkit or _MISFIT.search(message)) and (mixture := find_mixture()):
         return (
@@ -224,7 +233,7 @@ def _remedy(message: str, file: str) -> str:
 
 
 def _following(lines: list[str]) -> list[str]:
-    """What a front end prints below its message: the line and a caret, up to a blank line."""
+    """Return the lines that a front end prints below its message: source line and caret."""
     shown: list[str] = []
     for line in lines[:6]:
         if not line.startswith(" "):

@@ -1,21 +1,22 @@
-"""Can NVRTC and nvcc make different code of one text?
+"""Test of whether NVRTC and nvcc can make different code of one source.
 
-nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. So
-``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC and a power of doubles by nvcc, as
-``<cmath>`` declares one, and ``INT_MAX`` is a macro by nvcc alone. What could differ is found in
-four steps:
+nvcc reads a source behind the host's preprocessor and headers; NVRTC has neither. For example,
+``pow(x, 2)`` with a ``float`` is a loop of products by NVRTC. By nvcc it is a power of doubles,
+which ``<cmath>`` declares. ``INT_MAX`` is a macro by nvcc alone. Differences are found in four
+steps:
 
 1. The host's preprocessor lists what nvcc has read before the first line of a source
    (:func:`read_preamble`): macros with their expansions, and names that are declared.
-2. The words of the source and of all its headers are looked up in that list. A directive, an
-   include of a header that is nobody's source, or a word that the two may take otherwise decides
-   for nvcc (:func:`find_difference`).
-3. nvcc's front end reads GNU's dialect, NVRTC's does not: ``void*`` can be added to, ``enum`` has
-   another type. That changes code, in place of failing, only where the language chooses by what
-   is well-formed or of which type: among overloads, specialisations, and by operators that ask.
-   Sources that let it choose are nvcc's (:func:`_check_no_choice`).
-4. For the macros among the words, NVRTC itself is asked: a header that it reads first fails to
-   compile where one expands to something else (:func:`write_check`).
+2. The words of the source and of all its headers are looked up in that list. nvcc compiles the
+   source if a directive or a word may mean something else to NVRTC, or if a header is included
+   that is none of the user's (:func:`read_words`, :func:`find_difference`).
+3. nvcc's front end reads GNU's dialect, NVRTC's does not: GNU allows arithmetic on ``void*``, and
+   ``enum`` has another type. Mostly such a source fails in one of them. It compiles to other code
+   only where the language chooses by types or by what is well-formed: among overloads and
+   specialisations, and by operators such as ``noexcept``. nvcc compiles every source with such a
+   choice (:func:`_check_no_choice`).
+4. NVRTC itself checks the macros among the words: it first reads a header that fails to compile if
+   a macro expands to something else (:func:`write_check`).
 
 Example: of ``__global__ void k(float* x) { x[threadIdx.x] = rsqrtf(2.f); }`` the word
 ``__global__`` is a macro, whose expansion NVRTC confirms; ``threadIdx`` and ``rsqrtf`` are declared
@@ -34,7 +35,7 @@ from typing import Any
 from perfassert.system.confined import readings
 
 CHECK = "perfassert_check.h"
-"""Name of the header that NVRTC reads first; errors in it mean a difference."""
+"""Name of the header that NVRTC reads first; an error in it means that the codes differ."""
 
 _KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
@@ -48,22 +49,24 @@ _KEYWORDS = frozenset(
     "__restrict__ __restrict __inline__ __volatile__ __asm__ __noinline__ __forceinline__ "
     "__inline_hint__ __grid_constant__ size_t".split()
 )
-"""Words of C++ (ISO C++20, [lex.key]); those that CUDA adds (CUDA C++ Programming Guide, *C++
-Language Extensions*); the type of sizeof."""
+"""Keywords of C++ (ISO C++20, [lex.key]) and of CUDA, and the type of ``sizeof``.
+
+Source: CUDA C++ Programming Guide, *C++ Language Extensions*.
+"""
 _CHOOSING = frozenset(
     "__attribute__ alignof concept decltype enum noexcept operator requires typeid".split()
 )
-"""Words that ask what is well-formed or of which type, or that add to what is chosen from."""
+"""Words that test types or well-formedness, or that add overloads to choose from."""
 _SPECIALISATION = re.compile(rb"\btemplate\s*<\s*>|\b(?:struct|class|union)\s+\w+\s*<")
 _ATTRIBUTE = re.compile(rb"\[\s*\[|<:\s*<:")
 _OF_CHARACTER_SET = re.compile(
     rb"^[uUL]|[^\x09-\x0d\x20-\x7e]|(?<!\\)(?:\\\\)*\\[^'\"?\\abfnrtvx0-7\n]"
 )
-"""A prefix, other characters than ASCII's, and escapes that ISO C++ does not have."""
+"""Encoding prefixes, non-ASCII characters, and escapes that ISO C++ does not have."""
 _REFERENCE = re.compile(
     rb"(?:\b[A-Za-z_]\w*|[>*\])])\s*&&?\s*(?:[A-Za-z_]\w*\s*[,)=:;{[(]|[,)>\[(.])"
 )
-"""Possible references, to which the dialects bind values of similar types otherwise."""
+"""Possible references; the two dialects differ in binding values of similar types to them."""
 _CHOICES = {
     "a specialisation": _SPECIALISATION,
     "attributes": _ATTRIBUTE,
@@ -89,11 +92,11 @@ _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _RESERVED = re.compile(r"__|_[A-Z]")
 _OF_ARCHITECTURE = frozenset(("__CUDA_ARCH__",))
-"""Macros that both compilers make of the architecture that is asked for."""
+"""Macros that both compilers define from the requested architecture."""
 _OPEN = re.compile(r"\benum\b|\bextern\s*\"\"\s*$")
-"""Before a brace that encloses names of the scope around it."""
+"""Text before a brace whose names belong to the enclosing scope."""
 _OPERATOR = re.compile(r"_Pragma$|__has_")
-"""On which the preprocessor acts, so that the expansion of a macro with one is no text."""
+"""Preprocessor operators; a macro that expands to one has no plain text as its expansion."""
 _MARKER = re.compile(r'# \d+ "((?:[^"\\]|\\.)*)"')
 _MACRO = re.compile(r"#define (\w+)(?:\(([^)]*)\))?(.*)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -108,7 +111,7 @@ _HOST_COMPILERS = (
     ("clang", "__clang_major__", "__clang_minor__"),
     ("gcc", "__GNUC__", "__GNUC_MINOR__"),
 )
-"""Compiler → macros that have its version; Clang has those of GCC, too."""
+"""Host compiler → macros with its version; Clang defines GCC's macros, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ class Preamble:
 
     @property
     def compiler(self) -> str:
-        """The compiler of the host's, ``"gcc 12.2"``, as its macros have it."""
+        """Host compiler, as its macros state it: ``"gcc 12.2"``."""
         for name, *numbers in _HOST_COMPILERS:
             if all(number in self.macros for number in numbers):
                 return f"{name} {'.'.join(self.macros[number][1] for number in numbers)}"
@@ -140,8 +143,11 @@ class Preamble:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a source and its headers; ``defined``: those that ``#define`` makes macros;
-    ``declared``: those that may be functions, outside of others."""
+    """Words of a source and its headers.
+
+    ``defined`` has the words that ``#define`` makes macros. ``declared`` has the words that may be
+    functions declared outside of other functions.
+    """
 
     all: Set[str]
     defined: Set[str]
@@ -149,14 +155,14 @@ class Words:
 
 
 class MayDiffer(Exception):
-    """NVRTC and nvcc may compile other code; the text says why."""
+    """NVRTC and nvcc may make different code of a source; the message has the reason."""
 
 
 def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, int | None]]:
     """Return the preamble without expansions, and the macros whose expansions are wanted.
 
     Args:
-        text: what the preprocessor makes of an empty source, with its definitions (``-E -dD``).
+        text: preprocessor's output for an empty source, with definitions (``-E -dD``).
         own: folders of CUDA's own headers, with links resolved.
     """
     parts: dict[bool, list[str]] = {False: [], True: []}
@@ -195,7 +201,7 @@ def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, in
 
 
 def _at_global_scope(text: str) -> str:
-    """Return a text without what braces enclose, but for enumerators and linkage.
+    """Return a text without the contents of braces, except for enumerators and linkage blocks.
 
     Example:
         >>> _at_global_scope("int a; namespace std { int b; } struct S { int c; } d; enum { e };")
@@ -218,7 +224,7 @@ def _at_global_scope(text: str) -> str:
 
 
 def _functions(text: str) -> dict[str, set[tuple[str, ...]]]:
-    """Return function → lists of parameter types, of all declarations in a text.
+    """Return function → lists of parameter types, from all declarations in a text.
 
     Example:
         >>> _functions("extern float powf(float x, float y); double d = pow(a, b);")
@@ -256,9 +262,9 @@ def preamble_from_json(data: Any) -> Preamble:
 
 
 def write_expansions(macros: Mapping[str, int | None]) -> str:
-    """Return a text whose preprocessed lines are the expansions of macros, between quotes' marks.
+    """Return a text whose preprocessed lines are the expansions of macros, behind a marker each.
 
-    ``read_expansions`` reads them.
+    :func:`read_expansions` reads these lines.
     """
     calls = (f"perfassert_macro {name} = {_use(name, n)}" for name, n in macros.items())
     return "\n".join(calls) + "\n"
@@ -267,7 +273,7 @@ def write_expansions(macros: Mapping[str, int | None]) -> str:
 def read_expansions(
     preprocessed: str, macros: Mapping[str, int | None]
 ) -> dict[str, tuple[int | None, str]]:
-    """Return macro → parameters and expansion; one that spreads over lines is joined."""
+    """Return macro → parameter count and expansion; an expansion over several lines is joined."""
     expansions: dict[str, tuple[int | None, str]] = {}
     after = preprocessed.partition("perfassert_macro ")[2]
     lines = (line for line in after.splitlines() if not line.startswith("# "))
@@ -287,11 +293,11 @@ def _use(name: str, parameters: int | None) -> str:
 def read_words(
     files: Mapping[Path, bytes], folders: Sequence[Path], macros: Iterable[str]
 ) -> Words:
-    """Return the words of files, once each has only directives that both compilers read alike.
+    """Return the words of files, after a check that both compilers read every directive alike.
 
     Args:
         files: the source and all headers behind it.
-        folders: where headers are looked up, besides beside the file that includes them.
+        folders: folders searched for headers, besides that of the including file.
         macros: definitions from the command line, ``"-DN=4"``.
 
     Raises:
@@ -322,15 +328,15 @@ def read_words(
         words.update(_words(f"{name} {value}".encode(), Path("a definition")))
         defined.update(_WORD.findall(name)[:1])
     _check_no_choice(words, declared)
-    if factors & defined:  # which NVRTC expands, and the host's preprocessor does not
+    if factors & defined:  # NVRTC alone expands these
         raise MayDiffer(f"a loop is unrolled by the macro {min(factors & defined)}")
-    if len(set(files.values())) < len(files):  # of which "#pragma once" may take one for the other
+    if len(set(files.values())) < len(files):  # equal files confuse "#pragma once"
         raise MayDiffer("two files have the same text")
     return Words(words, defined, declared.keys())
 
 
 def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
-    """Raise :class:`MayDiffer` where the language chooses by what is well-formed, or of a type."""
+    """Raise :class:`MayDiffer` if the code can choose by a type or by what is well-formed."""
     if asking := sorted(words & _CHOOSING):
         raise MayDiffer(f"{asking[0]} can choose by the dialect")
     if several := sorted(name for name, count in declared.items() if count > 1):
@@ -338,14 +344,14 @@ def _check_no_choice(words: Set[str], declared: Mapping[str, int]) -> None:
 
 
 def _functions_of_scopes(code: bytes) -> list[str]:
-    """Return the names before parentheses, outside of functions, as often as they stand there.
+    """Return the names before parentheses outside of functions, one for each occurrence.
 
     Example:
         >>> _functions_of_scopes(b"struct S { S(int); }; void f(int a) { g(a); } void f();")
         ['S', 'f', 'f']
     """
     names: list[str] = []
-    words: set[bytes] = set()  # of the statement
+    words: set[bytes] = set()  # words of the statement
     inside, parentheses, named, last = 0, 0, True, b""
     for token in _CODE.findall(code):
         if inside:  # a function's body, or values in braces
@@ -380,7 +386,7 @@ def _words(text: bytes, path: Path) -> Iterator[str]:
 def _read_directive(
     directive: re.Match[bytes], path: Path, folders: Sequence[Path], files: Set[str]
 ) -> list[str]:
-    """Return the macro that a directive defines, if it does, once both compilers read it alike."""
+    """Return the macro that a directive defines, if any; raise if the compilers may differ."""
     name, rest = directive[1], directive[2]
     stated = f"#{name.decode()}{rest.decode(errors='replace').rstrip()[:60]}"
     if name == b"define" and re.search(rb"#|%:", rest):
@@ -403,8 +409,8 @@ def _read_directive(
 
 
 def _words_of_directive(directive: re.Match[bytes]) -> bytes:
-    """Return what of a directive can name macros."""
-    if directive[1] == b"pragma":  # whose first word is none of the source's
+    """Return the part of a directive that can name macros."""
+    if directive[1] == b"pragma":  # its first word is no word of the source
         return b" ".join(directive[2].split()[1:])
     return b"" if directive[1] in (b"include", b"error") else directive[2]
 
@@ -428,11 +434,11 @@ def find_difference(words: Words, preamble: Preamble) -> None:
 
 
 def write_check(words: Words, preamble: Preamble, given: Set[str]) -> str:
-    """Return the header that NVRTC compiles only if macros are to it what they are to nvcc.
+    """Return a header that NVRTC compiles only if macros expand in it as they do in nvcc.
 
     Args:
-        words: of the source.
-        preamble: of nvcc.
+        words: words of the source.
+        preamble: preamble of nvcc.
         given: macros from the command line, which both compilers get.
     """
     lines = [

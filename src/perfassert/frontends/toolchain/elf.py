@@ -1,7 +1,7 @@
-"""A cubin's sections, symbols and per-kernel facts.
+"""Sections, symbols and per-kernel facts of a cubin.
 
-The layout is ELF64; the attributes of ``.nv.info`` are undocumented, their numbers are those that
-``cuobjdump -elf`` prints as ``EIATTR_…``. Every malformed file is a :class:`KernelSourceError`.
+The layout is ELF64. The attributes of ``.nv.info`` are undocumented; their numbers are those that
+``cuobjdump -elf`` prints as ``EIATTR_…``. Every malformed file raises :class:`KernelSourceError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EM_CUDA = 190
 T = TypeVar("T")
 _CUDA_SYSTEMS = (51, 65)  # ELFOSABI_CUDA, and its value since CUDA 13
 _HEADER = 64  # bytes
-_RELOCATIONS = {"rel": 16, "rela": 24}  # bytes of an entry
+_RELOCATIONS = {"rel": 16, "rela": 24}  # kind → bytes of an entry
 _NOBITS = 8
 _FUNCTION = 2
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
@@ -30,8 +30,8 @@ _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
 _NUM_BARRIERS = 0x4C
 _MAX_THREADS, _REQUIRED_THREADS, _MAX_REGISTERS = 0x05, 0x10, 0x1B
 _CLUSTER = 0x3D  # blocks in x, y, z
-_NO_LIMIT = 0xFF  # of registers, where no option limits them
-_BARRIER_FLAGS = 20  # the first bit of the count, of seven, in the flags of a .text section
+_NO_LIMIT = 0xFF  # value if no option limits the registers
+_BARRIER_FLAGS = 20  # first of the 7 bits of the barrier count in the flags of a .text section
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
 _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
 
@@ -74,7 +74,7 @@ class Cubin:
         self.arch = f"sm_{number}{self._features()}"
 
     def _features(self) -> str:
-        """``"a"`` or ``"f"``; the assembler's own note of its options tells families."""
+        """Return the suffix ``"a"``, ``"f"`` or ``""``; ``"f"`` is only in the assembler's note."""
         note = self.section(".note.nv.tkinfo")
         match = re.search(rb"-arch[= ]sm_\d+([af])\b", note.data) if note else None
         if match:
@@ -89,38 +89,40 @@ class Cubin:
         return self._by_name.get(name)
 
     def kernels(self) -> list[str]:
-        """Mangled names of the entry functions, in the order of the symbol table."""
+        """Return the mangled names of the kernels, in the order of the symbol table."""
         return [s.name for s in self.symbols if s.entry and self.section(f".text.{s.name}")]
 
     def code_bytes(self, functions: Sequence[int] = ()) -> int:
-        """Of the functions with these symbol indices, else of all."""
+        """Return the code bytes of the functions with these symbol indices, or of all functions."""
         if functions:
             return sum(self.symbols[index].size for index in functions)
         return sum(s.size for s in self.sections if s.name.startswith(".text."))
 
     def code_symbols(self, kernel: str) -> list[int]:
-        """Symbol indices of the kernel and of functions in sections that are no other kernel's."""
+        """Return the symbol indices of the kernel and of functions outside other kernels' code."""
         others = {s.section for s in self.symbols if s.entry and s.name != kernel} | {0}
         return [s.index for s in self.symbols if s.function and s.section not in others]
 
     def functions(self) -> Mapping[int, str]:
-        """Symbol index → name, of what has code here: ``printf`` is the driver's."""
+        """Return symbol index → name of functions with code here; ``printf`` is in the driver."""
         return {s.index: s.name for s in self.symbols if s.function and s.section}
 
     def function(self, name: str) -> int:
-        """Its symbol index."""
+        """Return the symbol index of a function."""
         return self._function_places[name][0]
 
     def calls_nothing(self, kernel: str) -> bool:
-        """Whether the kernel's code is all of what it executes: nothing in it is filled in by the
-        loader, and no function lies beside it."""
+        """Return True if the kernel's own code is all that it executes.
+
+        Then the loader patches nothing in it, and its section contains no other function.
+        """
         fixed = any(self.section(f".{kind}.text.{kernel}") for kind in _RELOCATIONS)
         _, section = self._function_places[kernel]
         return not fixed and self._functions_of_section[section] == 1
 
     @cached_property
     def _function_places(self) -> Mapping[str, tuple[int, int]]:
-        """Function → the indices of its symbol and section."""
+        """Function → the indices of its symbol and its section."""
         return {s.name: (s.index, s.section) for s in self.symbols if s.function}
 
     @cached_property
@@ -128,7 +130,7 @@ class Cubin:
         return Counter(s.section for s in self.symbols if s.function)
 
     def ptx(self) -> dict[str, str]:
-        """Section name → PTX text (``-lineinfo``): one line per NUL, comments left out."""
+        """Return section → PTX text (``-lineinfo``), which has one line per NUL and no comments."""
         return {
             s.name: s.data.replace(b"\0", b"\n").decode(errors="replace").rstrip("\n") + "\n"
             for s in self.sections
@@ -136,7 +138,7 @@ class Cubin:
         }
 
     def constants(self, kernel: str) -> dict[int, bytes]:
-        """Initialised constant banks but 0, which holds the launch and the parameters.
+        """Return the initialised constant banks except 0, which has the launch and the parameters.
 
         A bank that the loader patches (it has relocations) is left out.
         """
@@ -152,8 +154,10 @@ class Cubin:
         return banks
 
     def variables(self, kernel: str) -> list[tuple[str, int, int, int]]:
-        """Variables in global memory: name, bank, offset of the address in it, size of the variable
-        in bytes; 0 of a function that the driver brings. The loader writes the addresses."""
+        """Return the variables in global memory: name, bank, offset of the address in it, size.
+
+        The size is in bytes, and 0 for a function of the driver. The loader writes the addresses.
+        """
         symbols = {}
         for name in (".nv.constant4", f".nv.constant4.{kernel}"):
             for kind, size in _RELOCATIONS.items():
@@ -170,12 +174,14 @@ class Cubin:
         ]
 
     def unset_symbols(self) -> list[tuple[str, int, int, int]]:
-        """Constant symbols whose bytes are all 0, which is how a file stores that nothing was
-        said: name, bank, offset, size. The program sets them before the launch."""
+        """Return the constant symbols with zero bytes only: name, bank, offset, size in bytes.
+
+        A file stores uninitialised symbols as zeros; the program sets them before the launch.
+        """
         return self._constant_symbols(valued=False)
 
     def valued_symbols(self) -> list[tuple[str, int, int, int]]:
-        """Symbols with a value, which the program may overwrite."""
+        """Return the constant symbols with a value, which the program may overwrite."""
         return self._constant_symbols(valued=True)
 
     def _constant_symbols(self, valued: bool) -> list[tuple[str, int, int, int]]:
@@ -191,25 +197,27 @@ class Cubin:
         return symbols
 
     def registers(self, kernel: str) -> int:
-        """Per thread: the attribute, else the field of the section header that it came from."""
+        """Return registers per thread, from the attribute or else from the section header."""
         count = self._of_symbol(kernel, _REGCOUNT)
         text = self.section(f".text.{kernel}")
         return count if count is not None else (text.info >> 24 if text else 0)
 
     def local_bytes(self, kernel: str) -> int:
-        """Stack frame of a thread, callees included."""
+        """Return the bytes of a thread's stack frame, callees included."""
         sizes = (self._of_symbol(kernel, a) for a in (_FRAME_SIZE, _MIN_STACK_SIZE))
         return max(size or 0 for size in sizes)
 
     def shared_bytes(self, kernel: str) -> int:
-        """Static, as declared."""
+        """Return the bytes of static shared memory per block, as declared."""
         own = self.section(f".nv.shared.{kernel}")
         reserved = _RESERVED_SHARED if self.section(".nv.shared.reserved.0") else 0
         return max(own.size - reserved, 0) if own else 0
 
     def barriers(self, kernel: str) -> int:
-        """Of the block: an attribute of the kernel, before CUDA 13 flags of its section; 0 where
-        the file does not say."""
+        """Return the barriers that a block uses; 0 if the file does not state them.
+
+        They are an attribute of the kernel, and before CUDA 13 flags of its section.
+        """
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
             if attribute == _NUM_BARRIERS and value:
                 return value[0]
@@ -217,20 +225,20 @@ class Cubin:
         return text.flags >> _BARRIER_FLAGS & 0x7F if text else 0
 
     def max_threads(self, kernel: str) -> int:
-        """Of a block, as launch bounds allow it; 0 without launch bounds."""
+        """Return the most threads of a block by the launch bounds; 0 without launch bounds."""
         limit = self._first(kernel, (_REQUIRED_THREADS, _MAX_THREADS), lambda v: prod(_extent(v)))
         return limit or 0
 
     def required_block(self, kernel: str) -> tuple[int, ...]:
-        """The only block that it can be launched with; ``()`` where it may be another."""
+        """Return the only block size allowed; ``()`` if other sizes are allowed."""
         return self._first(kernel, (_REQUIRED_THREADS,), _extent) or ()
 
     def cluster(self, kernel: str) -> tuple[int, ...]:
-        """Blocks of a cluster, where the code fixes them; else ``()``."""
+        """Return the extent of a cluster in blocks if the code fixes it, else ``()``."""
         return self._first(kernel, (_CLUSTER,), _extent) or ()
 
     def register_limit(self, kernel: str) -> int:
-        """Registers that an option of the compiler allows a thread; 0 without one."""
+        """Return the most registers of a thread that a compiler option allows; 0 without one."""
         limit = self._first(kernel, (_MAX_REGISTERS,), lambda v: int.from_bytes(v[:2], "little"))
         return 0 if limit in (None, _NO_LIMIT) else limit
 
@@ -241,19 +249,19 @@ class Cubin:
         return None
 
     def code(self, function: str) -> bytes:
-        """Machine code of a kernel or function."""
+        """Return the machine code of a kernel or function."""
         text = self.section(f".text.{function}")
         return text.data if text else b""
 
     def parameter_base(self, kernel: str) -> int | None:
-        """Offset in constant bank 0; ``None`` where the file does not say."""
+        """Return the offset of the parameters in bank 0; ``None`` if the file does not state it."""
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
             if attribute == _PARAM_CBANK and len(value) >= 8:
                 return int(struct.unpack_from("<H", value, 4)[0])
         return None
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
-        """Offset and size in bytes of each parameter, by position."""
+        """Return offset and size in bytes of each parameter, by position."""
         places = {}
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
             if attribute in (_KPARAM_INFO, _KPARAM_INFO_V2) and len(value) >= 12:
@@ -267,7 +275,7 @@ class Cubin:
 
     @cached_property
     def _of_functions(self) -> Mapping[tuple[str, int], int]:
-        """Function and attribute → value; the first one counts."""
+        """Return (function, attribute) → value; the first entry counts."""
         functions = self.functions()
         values: dict[tuple[str, int], int] = {}
         for attribute, value in self._attributes(".nv.info"):
@@ -278,7 +286,7 @@ class Cubin:
         return values
 
     def _attributes(self, section: str) -> Iterator[tuple[int, bytes]]:
-        """Attribute number and payload: format 4 has a length, others two bytes in its place."""
+        """Yield attribute number and payload; format 4 has a length, others a two-byte value."""
         information = self.section(section)
         data = information.data if information else b""
         at = 0
@@ -297,7 +305,7 @@ def _extent(value: bytes) -> tuple[int, ...]:
 
 
 def of_a_host(content: bytes) -> bool:
-    """Whether it is an ELF file of a host, which may hold cubins; anything damaged is none."""
+    """Return True for an undamaged ELF file of a host, which may hold cubins."""
     return (
         len(content) >= _HEADER
         and content[:6] == b"\x7fELF\2\1"
@@ -307,7 +315,7 @@ def of_a_host(content: bytes) -> bool:
 
 
 def _architecture(content: bytes) -> int:
-    """The number moved up by a byte in ``e_flags`` with ABI version 8 (CUDA 13)."""
+    """Return the architecture; ABI version 8 (CUDA 13) stores it one byte higher in ``e_flags``."""
     if content[:4] != b"\x7fELF":
         raise ValueError("it does not start as an ELF file does; sources end in .cu or .ptx")
     if content[4] != 2 or content[5] != 1:

@@ -13,7 +13,7 @@ A file that :func:`to_fixture` writes needs no toolchain. It starts with lines o
 
 Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …).
 Lines ``//ptx: …``, which earlier versions wrote, are passed over. A listing without the header
-gives what it can; the rest is assumed.
+gives the facts that it has; the rest is assumed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _SAFE = "()[]{}<>*&+-_.;'/=|"
 _NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
 _SYMBOLS = ("unset", "valued", "variables")
 _KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
-# Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
+# End of the launch's own words in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
-_BANK_BYTES = 1 << 16  # of a constant bank, which parameters lie in, too
+_BANK_BYTES = 1 << 16  # bytes of a constant bank, which also has the parameters
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
 
 
 def to_fixture(binary: Binary) -> str:
-    """A listing from which :func:`from_fixture` makes an equal binary, ``tools`` excepted."""
+    """Return a listing from which :func:`from_fixture` makes an equal binary, except ``tools``."""
     facts = {"arch": binary.arch, "kernel": binary.kernel, "mangled": binary.mangled}
     numbers = {name: getattr(binary, name) for name in _NUMBERS}
     numbers["parameter_base"] = hex(binary.parameter_base)
@@ -67,7 +67,7 @@ def to_fixture(binary: Binary) -> str:
 
 
 def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary:
-    """The binary behind a listing; ``arch`` must be the listing's own where it states one."""
+    """Return the binary of a listing; ``arch`` must agree with the one that the listing states."""
     text = "\n".join(line.rstrip() for line in text.split("\n"))
     header = _read_header(text, where)
     body = [line for line in text.split("\n") if not _ours(line)]
@@ -112,7 +112,7 @@ def _stated_kernel(
 def _facts(
     header: dict[str, list[str]], listing: str, arch: str, where: str
 ) -> tuple[dict[str, int], tuple[Assumption, ...]]:
-    """The numbers, and what had to be assumed for want of a header."""
+    """Return the numbers in the header, and assumptions about the numbers that are missing."""
     numbers = {
         name: int(_header_integer(header, name, where)) for name in _NUMBERS if name in header
     }
@@ -140,7 +140,7 @@ def _facts(
 
 
 def parameter_base(arch: str) -> int:
-    """Offset of the first parameter in constant bank 0, where the binary does not state it."""
+    """Return the usual offset of the first parameter in bank 0, if a binary does not state it."""
     digits = int(re.sub(r"\D", "", arch) or 0)
     return next((base for least, base in _PARAMETER_BASE if digits >= least), 0x160)
 

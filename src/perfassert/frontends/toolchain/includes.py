@@ -1,4 +1,4 @@
-"""The user's files behind a source: itself, and what its ``#include`` directives may reach."""
+"""The user's files that a compilation may read: the source and all that it may include."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from perfassert.system.confined import (
 )
 
 MOST_FILES = 20_000
-MOST_BYTES = 256 << 20  # of all files
+MOST_BYTES = 256 << 20  # bytes of all files together
 MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
 _BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/)){0,4096}\*/)*"
 _PROBE = re.compile(
@@ -33,17 +33,18 @@ _ASKED = re.compile(rb"__has_(?:include|embed)")
 _PASTED = re.compile(rb"##|%:%:")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
 _CUT_OFF = "includes were followed no further"
-_LINE = 200  # bytes before a directive that are looked at: what follows more may be one
+_LINE = 200  # bytes checked before a directive; behind more bytes it counts as one
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """``files`` is path → content; ``unknown`` says why the text does not name all that it reads.
+    """Files that a source may include.
 
-    ``around``: the same of files that the environment's folders bring, which are nobody's source.
-    A path is that of the folder, links and ``..`` resolved, and the name in it: a link to a file
-    stays one, because compilers look up what it includes where the link lies.
-    ``looked_up``: names of files that may be read, in every folder searched, found or not.
+    ``files`` maps path to content. ``around`` does so for files in the environment's folders, which
+    are no user sources. ``unknown`` has the reason if the text does not name all files that it
+    reads. A path is the resolved folder with the unresolved name in it: a link to a file stays a
+    link, because compilers search its includes beside the link. ``looked_up`` has every file name
+    that was searched for, found or not.
     """
 
     files: dict[Path, bytes]
@@ -59,11 +60,11 @@ def closure(
     extra: Iterable[str],
     around: Sequence[Path] = (),
 ) -> Closure:
-    """Every file that an include of ``path`` may mean, in whichever folder it lies.
+    """Return every file that an include of ``path`` may mean, in any of the folders.
 
-    Conditions and comments are not looked at: a file too many only costs a compilation.
-    ``extra`` are files included from the command line, ``around`` the environment's folders. Other
-    system headers are outside ``folders``. Each file is read once.
+    Conditions and comments are ignored, as an extra file only costs a compilation. ``extra`` has
+    files included from the command line, ``around`` the environment's folders. Other system headers
+    are not followed. Each file is read once.
     """
     search = _Search(path, content)
     searched, environment = tuple(map(str, folders)), tuple(map(str, around))
@@ -73,7 +74,7 @@ def closure(
         for name in extra:
             search.reach(name, searched, files)
         while search.queue:
-            current = search.queue.pop()  # a second time where it turns out to be the user's
+            current = search.queue.pop()  # again if it turns out to be the user's
             own = files if current in files else others
             if current not in directives:
                 directives[current], followed = _directives(own[current])
@@ -89,11 +90,11 @@ def closure(
 
 
 class _Exceeded(Exception):
-    """There are more includes than are followed."""
+    """The search met more includes than it follows."""
 
 
 class _Search:
-    """What has been found so far, and what of it remains to be looked at."""
+    """State of a search: the files found, and those still to be read."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.files = {path: content}
@@ -122,8 +123,7 @@ class _Search:
             self.queue.append(path)
 
     def _place(self, name: str) -> Path | None:
-        """Where a file lies, however it is spelled: headers that include each other as
-        ``"../d/b.h"`` would have ever longer names. ``None`` where there is none."""
+        """Return the resolved place of a name such as ``"../d/b.h"``; ``None`` if it is missing."""
         if name in self.places:
             return self.places[name]
         if len(self.places) >= MOST_LOOKUPS:
@@ -138,7 +138,7 @@ class _Search:
         return path
 
     def _read(self, path: Path) -> bytes | None:
-        """The content; nothing of what is no regular file, which may have no end."""
+        """Return the content of a regular file; None for other files, which may have no end."""
         if len(self.files) + len(self.around) >= MOST_FILES:
             raise _Exceeded(f"after {MOST_FILES} files")
         left = MOST_BYTES - self._bytes
@@ -157,7 +157,7 @@ class _Search:
 
 
 def _exists(name: str) -> bool:
-    """Whether it may be included: any file but a folder."""
+    """Return True if the name can be included: it is any file but a folder."""
     try:
         return not stat.S_ISDIR(os.stat(name).st_mode)
     except (OSError, ValueError):
@@ -165,10 +165,10 @@ def _exists(name: str) -> bool:
 
 
 def _directives(content: bytes) -> tuple[list[str], str]:
-    """Return what a text includes or asks for by name, and why that may not be all.
+    """Return the names that a text includes or tests, and why there may be others, or ``""``.
 
-    It is all where every directive and every ``__has_include`` names a file literally, and no
-    macro can make such a word: none has ``##``.
+    The names are complete if every directive and ``__has_include`` has a literal name, and no macro
+    uses ``##``, which could make such words.
     """
     names: list[str] = []
     unknown = "has a trigraph" if spelled_otherwise(content) else ""
@@ -188,7 +188,7 @@ def _directives(content: bytes) -> tuple[list[str], str]:
 
 
 def _begins_line(text: bytes, at: int) -> bool:
-    """Whether nothing but blanks and comments may stand before it."""
+    """Return True if only blanks and comments may stand before a position in its line."""
     before = text[max(0, at - _LINE) : at]
     line = before[max(before.rfind(b"\n"), before.rfind(b"\r")) + 1 :]
     blank = not line.removeprefix(b"\xef\xbb\xbf").strip()
@@ -196,10 +196,9 @@ def _begins_line(text: bytes, at: int) -> bool:
 
 
 def check_confined(files: Closure, folders: Sequence[Path]) -> None:
-    """Raise :class:`KernelSourceError` for sources that leave the folder that they are confined to.
+    """Raise :class:`KernelSourceError` for sources that leave the folder they are confined to.
 
-    Every file and every folder that is searched lies in it; a file is code, and names what it
-    includes.
+    All files and all searched folders must lie in it, since a file is code and names its includes.
     """
     if confining() is None:
         return
@@ -213,7 +212,7 @@ def check_confined(files: Closure, folders: Sequence[Path]) -> None:
     for path, content in inside.items():
         if path.suffix and not is_source(path):
             raise KernelSourceError(f"#include: {path} is no source file; {FOLDER} is set")
-        if b"\0" in content:  # compilers pass over it, in the middle of a directive, too
+        if b"\0" in content:  # compilers skip NUL, even in a directive
             raise KernelSourceError(f"#include: {path} has a NUL byte; {FOLDER} is set")
         probes = [part.strip() for text in readings(content) for part in _PROBE.findall(text)]
         unnamed = [part for part in probes if _NAMED.fullmatch(part) is None]
@@ -229,5 +228,5 @@ def check_confined(files: Closure, folders: Sequence[Path]) -> None:
                 raise KernelSourceError(
                     f"{path}: #include of {name!r} leads out of what {FOLDER} allows"
                 )
-    for path in files.files.keys() - inside.keys():  # by a link, or named by an option
+    for path in files.files.keys() - inside.keys():  # reached by a link or named by an option
         raise KernelSourceError(f"#include: {outside(path)}")

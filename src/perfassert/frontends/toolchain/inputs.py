@@ -2,8 +2,8 @@
 
 An entry of the cache is found in two steps. Its key (source, options, tools) leads to *records*:
 for each earlier compilation the state of every file that the compiler's process opened, looked for
-or started. The record whose states are those of now leads to the result. Example, for a source with
-``#if __has_include("fast.h")``::
+or started. The record whose states are the present ones leads to the result. Example, for a source
+with ``#if __has_include("fast.h")``::
 
     key of k.cu  →  record 1: k.cu = 3fc1…, fast.h absent    → result 1
                     record 2: k.cu = 3fc1…, fast.h = 9ab0…   → result 2
@@ -32,22 +32,22 @@ from . import cache
 
 T = TypeVar("T")
 Recall = Callable[[str, Callable[[], Any]], Any]
-"""Given a key and what makes a value for it, returns that value, made or kept in memory."""
+"""Function that returns the value for a key, recalled or else made by the second argument."""
 LOG = logging.getLogger("perfassert.toolchain")
 ABSENT, SPECIAL = "absent", "special"
-_RECORDS = 16  # of one key, the latest last
+_RECORDS = 16  # records of one key, the latest last
 _DIGEST = re.compile("[0-9a-f]{64}")
 _DIGESTED = 4 << 20  # bytes: larger files are programs and libraries, known by size and time
 _SETTINGS = ("/proc/", "/sys/", "/etc/")
-"""Folders that hold no code; the cache of the dynamic linker, which any installation rewrites."""
+"""Folders without code; ``/etc`` has the linker's cache, which any installation rewrites."""
 _DEVICES = ("/dev/", "/run/")
-"""Folders of devices and sockets; of regular files where a checkout lies in memory."""
+"""Folders of devices and sockets; they have regular files if a checkout lies in memory."""
 _SAME = "same content: "
-"""Begins the entry of a record that tells which of some paths are one file."""
+"""Prefix of a record's entry that states which of some paths are the same file."""
 
 
 class FilesChanged(Exception):
-    """A file was changed while it was compiled, so that the result is of no one state."""
+    """A file changed during its compilation, so the result belongs to no single state."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -55,7 +55,7 @@ class FilesChanged(Exception):
 
 
 class FileStates:
-    """States of files, each looked at once; ``fixed``: folders that the key's tools identify."""
+    """States of files, each read once; the cache key already identifies the ``fixed`` folders."""
 
     def __init__(self, fixed: Iterable[Path] = (), by_time: Iterable[Path] = ()) -> None:
         self._identified = tuple(fixed)
@@ -64,19 +64,19 @@ class FileStates:
 
     @cached_property
     def _fixed(self) -> tuple[str, ...]:
-        """The folders, each as it is named and as it is with links followed."""
+        """Fixed folders, each as it is named and with links resolved."""
         folders = (*map(str, self._identified), *python_folders())
         named = (*map(os.path.abspath, folders), *map(os.path.realpath, folders))
         return tuple(f"{folder}{os.sep}" for folder in dict.fromkeys(named))
 
     def get(self, path: str) -> str:
-        """Return the state of a file, as it was when this object was first asked."""
+        """Return the state of a file at the time when this object was first asked."""
         if path not in self._known:
             self._known[path] = self.look(path)
         return self._known[path]
 
     def look(self, path: str) -> str:
-        """Return the state of a file now: a digest, size and time, or a word for what is none."""
+        """Return the present state of a file: a digest, size and time, or a word for non-files."""
         if path.startswith(_SAME):
             return _identities(json.loads(path.removeprefix(_SAME)))
         try:
@@ -99,9 +99,9 @@ class FileStates:
         return digest(content)
 
     def counts(self, path: str) -> bool:
-        """Return False for a file that cannot change a result, or only with the key.
+        """Return False for a file that cannot change a result, or whose change changes the key.
 
-        A link counts wherever it leads: it can be replaced.
+        A link counts wherever it leads, since the link can be replaced.
         """
         if path.startswith(_SETTINGS):
             return False
@@ -113,7 +113,7 @@ class FileStates:
     def alike(self, files: Mapping[str, str]) -> dict[str, str]:
         """Return, for each group of files with the same content, which of them are one file.
 
-        ``#pragma once`` goes by that, and by times: a copy is another file, a link is not.
+        ``#pragma once`` compares identities and times: a copy is another file, a link is not.
         """
         groups: dict[str, list[str]] = {}
         for path, state in sorted(files.items()):
@@ -124,7 +124,7 @@ class FileStates:
 
 
 def _identities(paths: list[str]) -> str:
-    """Number files by identity, and by the time of their last change."""
+    """Return a number for each file by identity, and one for the time of its last change."""
     try:
         statuses = [os.stat(path) for path in paths]
     except OSError:
@@ -145,21 +145,21 @@ def make_anew(key: str, make: Callable[[], Any]) -> Any:
 
 
 class Inputs:
-    """The files behind one result, gathered while it is made.
+    """Record of the files behind one result, gathered while the result is made.
 
-    ``why_unknown`` says why they are not all known; such a result is not remembered.
+    ``why_unknown`` has the reason if some files are unknown; such a result is not cached.
     """
 
     def __init__(self, states: FileStates, fallback: Callable[[], Mapping[str, str] | str]) -> None:
         self._states = states
         self._fallback = fallback
-        """States that the text of the source suggests, or why it does not say."""
+        """Function for the states of files by the source's text, or the reason if it has none."""
         self._private: tuple[str, ...] = ()
         self.files: dict[str, str] = {}
         self.why_unknown = ""
 
     def begin_part(self) -> Inputs:
-        """Return an empty record for a part that is remembered by itself, of the same states."""
+        """Return an empty record with the same states, for a part that is cached by itself."""
         return Inputs(self._states, dict)
 
     def add(self, files: Mapping[str, str]) -> None:
@@ -176,7 +176,7 @@ class Inputs:
         return FileWatch(self._see) if can_watch() else None
 
     def finish(self, watch: FileWatch | None) -> None:
-        """Take the tool's end into account."""
+        """Complete the record after a tool; files that were not watched come from the text."""
         if watch is not None and watch.complete:
             return
         suggested = self._fallback()
@@ -212,7 +212,7 @@ def remember(
     """Return the result that the cache has for the present files, else make and store it.
 
     Args:
-        key: of all that the result depends on but files; see :func:`.cache.key`.
+        key: key of all that the result depends on except files; see :func:`.cache.key`.
         inputs: empty; gathers the files while ``make`` runs.
         make: makes the result and lets ``inputs`` see the files.
         read: makes a result of what ``write`` has made of one.
@@ -220,7 +220,7 @@ def remember(
         recall: keeps in memory what was read from the cache.
 
     Raises:
-        FilesChanged: a file was changed meanwhile.
+        FilesChanged: a file was changed while ``make`` ran.
     """
 
     def find_or_make() -> T:

@@ -1,4 +1,4 @@
-"""Names and types of parameters, layouts of structures, out of debug information."""
+"""Names, types and structure layouts of parameters, from debug information."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ _STRUCTURES = ("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type"
 
 
 def parameters(cubin: bytes, mangled: str) -> tuple[Parameter, ...]:
-    """Of a kernel in a cubin made with ``--device-debug``, offsets left at 0; ``()`` where it has
-    none, or where pyelftools is not installed."""
+    """Return the parameters of a kernel in a cubin with debug information; all offsets are 0.
+
+    Returns ``()`` without debug information (``--device-debug``) or without pyelftools.
+    """
 
     def of_kernel(entries: Iterator[Any]) -> tuple[Parameter, ...]:
         for entry in entries:
@@ -38,8 +40,10 @@ def parameters(cubin: bytes, mangled: str) -> tuple[Parameter, ...]:
 
 
 def variables(cubin: bytes) -> dict[str, tuple[Member, ...]]:
-    """Members of the global variables of such a cubin, by their mangled names; a number or pointer
-    has one member without a name."""
+    """Return the members of global variables, by mangled name.
+
+    A number or pointer has one member without a name.
+    """
 
     def globally(entries: Iterator[Any]) -> dict[str, tuple[Member, ...]]:
         global_entries = (e for e in entries if e.tag == "DW_TAG_variable" and _is_global(e))
@@ -57,7 +61,7 @@ def _is_global(entry: Any) -> bool:
 
 
 def _read_entries(cubin: bytes, read: Callable[[Iterator[Any]], T]) -> T | None:
-    """What is read out of all entries of debug information, where there is any that can be read."""
+    """Return what ``read`` makes of all debug entries; None if they cannot be read."""
     try:
         errors, elf = map(import_module, ("elftools.common.exceptions", "elftools.elf.elffile"))
     except ImportError:
@@ -91,7 +95,7 @@ def _parameters(entry: Any) -> Iterator[Parameter]:
 
 
 def _type_members(kind: Any, path: str, offset: int) -> Iterator[Member]:
-    """Numbers and pointers in a type."""
+    """Yield the numbers and pointers in a type, with their paths and offsets."""
     kind = _underlying_type(kind)
     if kind is None:
         return
@@ -167,7 +171,7 @@ def _size(kind: Any) -> int:
 
 
 def complete(known: tuple[Parameter, ...], debug: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """``known`` with what debug information adds: names, types, members; nothing if it differs."""
+    """Return ``known`` with names, types and members of ``debug``; unchanged if sizes differ."""
     if [p.size for p in known] != [p.size for p in debug]:
         return known
     return tuple(
@@ -180,7 +184,7 @@ def complete(known: tuple[Parameter, ...], debug: tuple[Parameter, ...]) -> tupl
 
 
 def wanting(known: tuple[Parameter, ...]) -> bool:
-    """Whether a name is unknown, or the layout of a structure."""
+    """Return True if a name or the layout of a structure is unknown."""
     return any(
         p.name == f"arg{i}" or (not p.pointer and p.size > _NUMBER) for i, p in enumerate(known)
     )

@@ -1,4 +1,4 @@
-"""nvdisasm's text: getting it for one kernel, and cutting it to what the kernel executes."""
+"""Listings of nvdisasm, cut to the code that one kernel executes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PLACE = re.compile(r'//## File "([^"]+)"')
 
 
 def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str) -> str:
-    """The listing of ``kernel``: encodings, source lines with inlining.
+    """Return the listing of ``kernel`` with encodings, and source lines with inlining.
 
-    A module of moderate size is disassembled once, for all of its kernels.
+    A module of moderate size is disassembled once for all of its kernels.
     """
     small = cubin.code_bytes() <= _WHOLE
     wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
@@ -52,8 +52,11 @@ def _run_nvdisasm(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
 
 
 def run_nvdisasm(nvdisasm: tools.Tool, options: Sequence[str], path: Path, where: str) -> str:
-    """What it prints. Its analysis of data flow takes a fifth of its start and only names the
-    targets of jumps through tables: code without any is the same to the letter without it."""
+    """Return the output of nvdisasm.
+
+    Its data-flow analysis, a fifth of its start-up time, only names the targets of jumps through
+    tables. It therefore runs only for code that has such jumps; other output is identical.
+    """
 
     def run(*more: str) -> str:
         done = tools.run_tool(
@@ -77,9 +80,9 @@ def _read_texts(data: Any) -> dict[str, str]:
 
 
 def cut(texts: Mapping[str, str], kernel: str, where: str) -> str:
-    """The section of ``kernel``, then those of the functions that it calls, calls followed.
+    """Return the section of ``kernel`` and those of the functions that it calls, transitively.
 
-    Labels are renumbered: nvdisasm's numbers depend on what else is in the module.
+    Labels are renumbered, since nvdisasm's numbers depend on the rest of the module.
     """
     if kernel not in texts:
         raise KernelSourceError(f"{where}: the listing has no section .text.{kernel}")
@@ -90,9 +93,9 @@ def cut(texts: Mapping[str, str], kernel: str, where: str) -> str:
 
 
 def called_functions(texts: Mapping[str, str], kernel: str) -> list[str]:
-    """The kernel and the functions that it calls, calls followed."""
+    """Return the kernel and the functions that it calls, transitively."""
     wanted = [kernel]
-    for name in wanted:  # grows while it is walked
+    for name in wanted:  # the list grows during the loop
         for function in _CALLED.findall(texts.get(name, "")):
             if function in texts and function not in wanted:
                 wanted.append(function)
@@ -100,16 +103,16 @@ def called_functions(texts: Mapping[str, str], kernel: str) -> list[str]:
 
 
 def sections(text: str) -> dict[str, str]:
-    """Function name → its section of the listing."""
+    """Return function name → its section of the listing."""
     starts = [*_BANNER.finditer(text)]
     ends = [*(start.start() for start in starts[1:]), len(text)]
     return {
         start[1].removeprefix(".text."): text[start.start() : end]
-        for start, end in zip(starts, ends, strict=False)  # no banner, no section
+        for start, end in zip(starts, ends, strict=False)  # no section without a banner
         if start[1].startswith(".text.")
     }
 
 
 def mentioned_files(text: str) -> set[str]:
-    """Files that the listing's lines refer to."""
+    """Return the files that the listing's line comments mention."""
     return set(map(file_name, _PLACE.findall(text)))

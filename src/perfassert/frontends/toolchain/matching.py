@@ -19,21 +19,20 @@ _PARTS = "nvcc,nvrtc,cccl"
 """Extras of ``cuda-toolkit`` that perfassert[cuda] requires; ``nvcc`` brings its headers, too."""
 _PINNED = re.compile(r"(?P<wheel>[\w.-]+)==(?P<version>[\d.]+)\.\*")
 _COMPILERS = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime")
-"""Wheels numbered by the release, which compile host code together: nvcc, its own headers, its
-compiler for devices, and the runtime's headers."""
+"""Wheels that compile host code together: nvcc, its headers, device compiler and runtime."""
 _OF_COMPILING = {*_COMPILERS, "nvidia-cuda-nvrtc", "nvidia-cuda-cccl"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Wheels of several releases: wheel → version; ``wanted``: the release that all should have."""
+    """Wheels of several releases, as wheel → version; ``wanted`` is the release for all."""
 
     versions: Mapping[str, str]
     wanted: str
 
     @property
     def requirement(self) -> str:
-        """What pip installs to make them one release: ``"cuda-toolkit[nvcc,…]==13.0.*"``."""
+        """Requirement for pip that brings one release: ``"cuda-toolkit[nvcc,…]==13.0.*"``."""
         return f"{_TOOLKIT}[{_PARTS}]=={self.wanted}.*"
 
     def __str__(self) -> str:
@@ -42,10 +41,10 @@ class Mixture:
 
 
 def find_mixture() -> Mixture | None:
-    """Return the wheels that are not of one release; None where all are.
+    """Return the wheels that are not of one release; None if all are.
 
-    The wanted release is that of ``cuda-toolkit`` where it is installed, since other packages
-    require it, else the newest of the wheels.
+    The wanted release is that of ``cuda-toolkit`` if it is installed, since other packages require
+    it. Otherwise it is the release of the newest wheel.
     """
     if toolkit := wheel_version(_TOOLKIT):
         wanted, pins = _release(toolkit), _pins_of_toolkit()
@@ -62,14 +61,14 @@ def find_mixture() -> Mixture | None:
 
 
 def _pins_of_toolkit() -> dict[str, str]:
-    """The start of each version that ``cuda-toolkit`` requires: ``nvidia-cuda-nvcc`` → 13.0.88."""
+    """Return wheel → version prefix that ``cuda-toolkit`` pins: ``nvidia-cuda-nvcc`` → 13.0.88."""
     matches = map(_PINNED.match, metadata.requires(_TOOLKIT) or ())
     pins = {match["wheel"]: match["version"] for match in matches if match}
     return {wheel: version for wheel, version in pins.items() if wheel in _OF_COMPILING}
 
 
 def _release(version: str) -> str:
-    """``"13.0.88"`` → ``"13.0"``."""
+    """Return the release of a version: ``"13.0"`` for ``"13.0.88"``."""
     return ".".join(version.split(".")[:2])
 
 

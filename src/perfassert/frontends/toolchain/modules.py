@@ -1,4 +1,4 @@
-"""One compilation of a source, remembered: it serves all kernels of the file."""
+"""Compilation of a source to a module, remembered for all kernels of the file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from .includes import Closure, check_confined, closure
 from .inputs import FileStates, Inputs, digest, remember
 from .names import base_name, demangle, fits, short_name, without_parameters
 
-_NAME = 160  # characters of an instance, which its arguments tell from others
+_NAME = 160  # characters shown of an instance's name
 _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
 
-@dataclass(frozen=True)  # without slots: includes are followed once, and only where it matters
+@dataclass(frozen=True)  # without slots, for the cached closure
 class CompileJob:
-    """A source to be compiled for ``arch``; ``notes``: why for that.
+    """A source to be compiled for ``arch``.
 
-    ``content`` is the source's own text or bytes; ``states`` are those of files, of one question.
+    ``notes`` has the reasons for that choice. ``content`` is the source's own text or bytes.
+    ``states`` are the states of files during one request.
     """
 
     source: Source
@@ -42,9 +43,9 @@ class CompileJob:
 
     @cached_property
     def closure(self) -> Closure:
-        """The source and what its text includes, as far as that can be followed.
+        """Source and included files, as far as includes can be followed.
 
-        Raises :class:`KernelSourceError` for what leads out of the confined folder.
+        Raises :class:`KernelSourceError` for an include outside the confined folder.
         """
         source = self.source
         if source.kind != "cuda":
@@ -56,13 +57,13 @@ class CompileJob:
         return files
 
     def files(self, inputs: Inputs) -> dict[Path, bytes]:
-        """Return the files of the closure, of which ``inputs`` then knows."""
+        """Return the files of the closure and add them to ``inputs``."""
         read = {**self.closure.around, **self.closure.files}
         inputs.add(
             {
                 str(path): self.states.of(str(path), content)
                 for path, content in read.items()
-                if content is not self.content  # which is part of the key
+                if content is not self.content  # the source's own text is in the key
             }
         )
         return self.closure.files
@@ -79,18 +80,18 @@ class CompileJob:
         return {name: self.states.get(name) for name in self.closure.looked_up}
 
     def key(self, *more: str) -> str:
-        """Of all that a module depends on, but files."""
+        """Return the cache key: all that a module depends on, except files."""
         source = self.source
         asked = [source.kind, self.arch, source.arch or "", *source.options, *source.include_dirs]
         asked += [f"toolchain {source.toolchain}"] if source.toolchain else []
         defines = options.definitions(source.defines)
         content = [digest(self.content)]
-        if source.kind == "cuda":  # others count wherever they lie
+        if source.kind == "cuda":  # the path of other kinds does not matter
             content.append(str(source.path.resolve()))
         return cache.key(["module", *content, *asked, *defines, *tools.identity(), *more])
 
     def of_file(self) -> CompileJob:
-        """Return the job for the file as it stands, whichever kernel is meant."""
+        """Return the job for the whole file, whichever kernel is meant."""
         return replace(self, source=replace(self.source, kernel=None))
 
     def texts(self, inputs: Inputs) -> list[str]:
@@ -98,10 +99,10 @@ class CompileJob:
 
 
 def module(job: CompileJob, inputs: Inputs | None = None) -> CompiledModule:
-    """The module that has the kernel meant; ``inputs`` gathers the files that it is made of.
+    """Return the module that has the kernel; ``inputs`` gathers the files it is made of.
 
-    The file as it stands, if that instantiates the template that is asked for; else compiled with
-    the instance.
+    The file is compiled as it stands if it instantiates the requested template. Otherwise it is
+    compiled with that instance added.
     """
     if job.source.kind == "cubin":
         return _container_module(job)
@@ -124,9 +125,9 @@ def module(job: CompileJob, inputs: Inputs | None = None) -> CompiledModule:
 def _missing_instance(
     source: Source, wanted: str, whole: CompiledModule, names: Sequence[str]
 ) -> Assumption | None:
-    """Tell that a file, host code included, has other instances of a template than the one wanted.
+    """Return an assumption if the file has instances of the template, but not the wanted one.
 
-    Only nvcc compiles the launches of a file, which instantiate what they launch.
+    Only nvcc compiles the launches of a file, which instantiate the templates they launch.
     """
     others = [name for name in map(demangle, names) if base_name(name) == base_name(wanted)]
     if not others or not whole.tools or not whole.tools[0].startswith("nvcc"):
@@ -138,7 +139,7 @@ def _missing_instance(
 
 
 def _container_module(job: CompileJob) -> CompiledModule:
-    """What a driver would load from a file that holds compiled code; PTX is assembled."""
+    """Return the module of a compiled file that a driver would load; PTX is assembled."""
     source, where = job.source, str(job.source.path)
     with containers.open_members(source.path, job.content) as members:
         if source.arch is not None:
@@ -163,7 +164,7 @@ def assembly(
 
 
 def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
-    """Which of several modules' kernels of one name is loaded is the linker's business."""
+    """Return an assumption if modules have different code of this name: the linker would choose."""
     section = f".text.{choice.kernel}"
     codes = {
         code.data if (code := member.cubin(where).section(section)) else b""
@@ -185,9 +186,9 @@ def _module(job: CompileJob, outer: Inputs) -> CompiledModule:
 
 
 def debug_information(job: CompileJob, inputs: Inputs, kernel: str = "") -> bytes:
-    """A cubin whose only use is what it says about types; ``b""`` where there is none.
+    """Return a cubin for its debug information about types; ``b""`` if there is none.
 
-    ``kernel`` (its mangled name) needs one of its own where the file does not have its instance.
+    ``kernel`` is a mangled name; if the file lacks this instance, the cubin is made for it.
     """
     texts = job.texts(inputs)
     if expression(job.source.kernel, texts) is None:
@@ -210,7 +211,7 @@ def _debug_cubin(job: CompileJob, outer: Inputs) -> bytes:
             lambda content: base64.b64encode(content).decode(),
             outer,
         )
-    except tools.TooSlow:  # the next time it may be quick enough
+    except tools.TooSlow:  # a later run may be quick enough
         return b""
 
 
@@ -227,7 +228,7 @@ def _compile_for_types(job: CompileJob, inputs: Inputs) -> bytes:
 
 
 def compile_module(job: CompileJob, inputs: Inputs) -> CompiledModule:
-    """By the tools, without looking at what is remembered."""
+    """Compile with the tools, without the cache."""
     source = job.source
     with temporary_folder() as folder:
         if source.kind == "ptx":
@@ -237,12 +238,12 @@ def compile_module(job: CompileJob, inputs: Inputs) -> CompiledModule:
 
 
 def one_line_ends(text: str) -> str:
-    """Without what stands at the ends of lines, so that a fixture keeps it whole."""
+    """Return the text without blanks at line ends, so that a fixture reproduces it exactly."""
     return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").split("\n"))
 
 
 def template_hint(files: Mapping[Path, bytes]) -> str:
-    """What to say where no kernel was compiled."""
+    """Return a hint for a file without compiled kernels: templates that need arguments."""
     texts: Sequence[str] = [content.decode(errors="replace") for content in files.values()]
     templates = [name for name in compilers.declarations(texts) if name.endswith("<…>")]
     if not templates:

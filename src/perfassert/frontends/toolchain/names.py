@@ -1,4 +1,4 @@
-"""Kernel names: demangling, and finding the kernel that the user means."""
+"""Demangling of kernel names, and the choice of the kernel that the user names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONSTANT = re.compile(r"\bbool_constant<([^<>,]*)>|\b(true|false)_type\b")
 
 @lru_cache(maxsize=1024)
 def demangle(mangled: str) -> str:
-    """``"ns::star<double, 4>(double const*, double*, int)"``; the name itself if it is no C++."""
+    """Return the demangled name with parameters; a name that is no mangled C++ as it is."""
     if not mangled.startswith("_Z"):
         return mangled
     text = _by_abi(mangled) or _by_parser(mangled)
@@ -35,23 +35,23 @@ def demangle(mangled: str) -> str:
 
 
 def _by_abi(mangled: str) -> str | None:
-    """By the C++ ABI, where the extension was built."""
+    """Demangle with the C++ ABI's function; None if the extension is missing or it fails."""
     try:
         abi = import_module("perfassert.frontends.toolchain._abi")
         name: str | None = abi.demangle(mangled)
-    except (ImportError, ValueError):  # no such letters, a NUL
+    except (ImportError, ValueError):  # characters without an encoding, or a NUL
         return None
     return name
 
 
 def _by_parser(mangled: str) -> str | None:
-    """By a parser in Python, which knows neither lambdas nor addresses of functions."""
+    """Demangle with a Python parser, which knows neither lambdas nor addresses of functions."""
     try:
         from itanium_demangler import parse  # type: ignore[import-untyped,unused-ignore]
 
         tree = parse(mangled)
         text = "" if tree is None else str(tree)
-    except Exception:  # the demangler stops at what it does not know with errors of any kind
+    except Exception:  # the parser raises errors of any kind
         return None
     if not text or "<Node " in text:
         return None
@@ -60,7 +60,7 @@ def _by_parser(mangled: str) -> str | None:
 
 
 def _in_order(tags: str, mangled: str) -> str:
-    """ABI tags as the symbol has them; the parser keeps them in a set."""
+    """Return ABI tags in the symbol's order, which the parser's set loses."""
     names = re.findall(r"\[abi:(\w+)\]", tags)
     names.sort(key=lambda name: mangled.find(f"B{len(name)}{name}"))
     return "".join(f"[abi:{name}]" for name in names)
@@ -78,10 +78,10 @@ _CLOSING = {")": "(", "]": "["}
 
 
 def check_template_name(name: str) -> None:
-    """Let a name through that consists of what C++ names and template arguments consist of.
+    """Raise :class:`KernelSourceError` for a name that C++ names and arguments cannot form.
 
-    What instantiates a template becomes part of a program. :class:`KernelSourceError` for a line
-    break, a directive, a statement, a block, a string, a comment or brackets that do not match.
+    The name becomes part of a program. A line break, a directive, a statement, a block, a string, a
+    comment or unmatched brackets are refused.
 
     Example:
         >>> check_template_name("ns::star<double, 4, &twice<int>, (Mode)1>")
@@ -109,7 +109,7 @@ _NAMESPACES = re.compile(r"(?:(?:\b\w+|\(anonymous namespace\))::)+(?=[\w{(])")
 
 
 def without_parameters(name: str) -> str:
-    """``"ns::star<double, 4>"``: a demangled name less the list in parentheses at its end."""
+    """Return a demangled name without its parameter list: ``"ns::star<double, 4>"``."""
     name = name.strip().removeprefix("void ")
     if not name.endswith(")"):
         return name
@@ -122,14 +122,14 @@ def without_parameters(name: str) -> str:
 
 
 def parameter_types(name: str) -> tuple[str, ...]:
-    """Types of a demangled name's parameter list; ``()`` without one."""
+    """Return the types in a demangled name's parameter list; ``()`` without a list."""
     base = without_parameters(name)
     inside = name.strip().removeprefix("void ")[len(base) :].strip()[1:-1].strip()
     return () if inside in ("", "void") else tuple(split_commas(inside))
 
 
 def split_commas(text: str) -> list[str]:
-    """Cut at the commas that stand in no bracket of any kind."""
+    """Split a text at the commas outside of all brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "(<[{") - (letter in ")>]}")
@@ -141,7 +141,7 @@ def split_commas(text: str) -> list[str]:
 
 
 def base_name(name: str) -> str:
-    """``"star"``: without namespaces, template arguments and parameters."""
+    """Return ``"star"``: the name without namespaces, template arguments and parameters."""
     return _without_template_arguments(_without_namespaces(without_parameters(name)))
 
 
@@ -180,7 +180,7 @@ def short_label(label: str) -> str:
 
 
 def _without_inner_arguments(name: str, depth: int) -> str:
-    """Replace what stands in more than ``depth`` brackets by an ellipsis."""
+    """Replace the text nested in more than ``depth`` brackets by an ellipsis."""
     kept, level = "", 0
     for letter in name:
         level -= letter in ")>]}"
@@ -193,10 +193,11 @@ def _without_inner_arguments(name: str, depth: int) -> str:
 
 
 def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "") -> str:
-    """The kernel meant among ``mangled``; :class:`KernelSourceError` lists what there is.
+    """Return the mangled name of the kernel meant; :class:`KernelSourceError` lists the choices.
 
-    A mangled name is exact. Otherwise namespaces, template arguments and the parameter list may
-    each be left out as long as one kernel fits best. Without a name the file has one kernel.
+    A mangled name must match exactly. Otherwise namespaces, template arguments and the parameter
+    list may each be left out, if one kernel fits best. Without a name the file must have one
+    kernel.
     """
     shown = sorted(without_parameters(demangle(name)) for name in mangled)
     listed = f"{where} has: {', '.join(shown)}" if shown else f"{where} has no compiled kernel"
@@ -216,7 +217,7 @@ def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "
 
 
 def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
-    """The kernels that the strictest applicable rule lets through."""
+    """Return the kernels that fit by the strictest rule that any kernel passes."""
     if wanted in mangled:
         return [wanted]
     if wanted.startswith("_Z") and (plain := demangle(wanted)) != wanted:
@@ -238,7 +239,7 @@ def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
 
 
 def _with_part(part: str, names: Sequence[tuple[str, str]]) -> list[str]:
-    """Kernels whose name has ``part`` in it: as whole words, else anyhow."""
+    """Return the kernels whose name contains ``part``, preferably as whole words."""
     if not part:
         return []
     word = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)")
@@ -258,12 +259,12 @@ def _without_namespaces(name: str) -> str:
 
 
 def _without_template_arguments(name: str) -> str:
-    """Without template arguments."""
+    """Return the name up to its template arguments."""
     return name.split("<", 1)[0]
 
 
 def _normalise_name(name: str) -> str:
-    """One spelling for what means the same."""
+    """Return one spelling for all names with the same meaning."""
     text = re.sub(r"\b(true|false)\b", lambda m: _TRUTH[m[1]], name.strip())
     text = _SUFFIX.sub(r"\1", _CAST.sub("", text.removeprefix("void ")))
     text = re.sub(r"\bunsigned int\b", "unsigned", text)
@@ -273,7 +274,7 @@ def _normalise_name(name: str) -> str:
 
 
 def without_addresses(name: str) -> str:
-    """Template arguments ``&(twice(float))`` and ``&twice`` as C++ takes them: ``twice``."""
+    """Return a name with C++'s form of functions as arguments: ``twice`` for ``&twice``."""
     parts, at = [], 0
     for match in re.finditer(r"(?<=[<,])(\s*)&(\(?)", name):
         if match.start() < at:
@@ -288,7 +289,7 @@ def without_addresses(name: str) -> str:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the parenthesis that opens at ``start`` closes."""
+    """Return the position of the parenthesis that closes the one at ``start``."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] == "(") - (text[at] == ")")

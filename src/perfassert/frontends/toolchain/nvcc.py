@@ -1,8 +1,8 @@
-"""Compiling by nvcc, whose commands run here: nvcc itself hands them to a shell.
+"""Compilation by nvcc's commands, run here without the shell that nvcc itself would use.
 
-nvcc is asked for its commands (``--dryrun``) for a source, options and names of ours alone; texts
-of the user's take their places in the words of these commands afterwards. So a path, a macro's
-value or a folder of headers is one argument of one program, whatever letters it has.
+nvcc prints its commands (``--dryrun``) for placeholder names of perfassert's own. The user's texts
+then replace the placeholders in the words of these commands. So a path, a macro's value or a folder
+of headers is one argument of one program, whatever characters it has.
 
 Example of what nvcc prints, shortened::
 
@@ -29,7 +29,7 @@ from .inputs import Inputs
 from .options import HostArguments
 
 INSTANCE = "instantiate.cu"
-"""File in the private folder with what is appended to a source."""
+"""Name of the file in the private folder with the code that is appended to a source."""
 _MAIN = "main.cu"
 _FOLDERS, _MACROS = "PERFASSERT_FOLDERS", "PERFASSERT_MACROS"
 _LINE = re.compile(r"#\$ (?:(\w+)=)?(.*)")
@@ -41,17 +41,17 @@ _ESCAPE = re.compile(rb"\\(\d{3}|.)")
 _LETTERS = {b'"': b"%22", b"\\": b"%5C", b"n": b"%0A", b"012": b"%0A", b"015": b"%0D"}
 _ACTS = re.compile(r"[\"$%&|<>^`!;\r\n]")
 _KEPT = ("PATH", "LD_LIBRARY_PATH")
-_CLEANING = ("rm", "erase", "del")  # of nvcc's temporary files: the folder goes as a whole
+_CLEANING = ("rm", "erase", "del")  # skipped: the whole folder is removed later
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
     """One run of nvcc.
 
-    ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in
-    ``folder``, a private one. ``options`` are nvcc's own, ``host`` the preprocessor's, which may
-    have any text. ``appended`` is code that stands behind the source. ``reads`` are the folders
-    that headers lie in, ``inputs`` sees the files that the commands open.
+    ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in the
+    private folder ``folder``. ``options`` are nvcc's own. ``host`` has the preprocessor's options,
+    which may be any text. ``appended`` is code that is added behind the source. ``reads`` are the
+    folders of headers. ``inputs`` records the files that the commands open.
     """
 
     nvcc: tools.Tool
@@ -66,7 +66,7 @@ class Compilation:
 
 
 def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> tuple[bytes, str]:
-    """The product, and what the compilers print; the product is empty where one of them fails.
+    """Return the product and the compilers' output; the product is empty if a compiler fails.
 
     Raises:
         KernelSourceError: an option cannot be one of nvcc's, or a tool does not finish.
@@ -98,10 +98,10 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
 
 
 def preprocessor(compilation: Compilation) -> Callable[[str, Inputs | None], str]:
-    """Return a function that preprocesses the source, behind nvcc's own headers, as it is then.
+    """Return a function that preprocesses the source's present text behind nvcc's headers.
 
-    It takes an option of the host's preprocessor, which may be empty, and what sees the files that
-    are opened. It raises :class:`KernelSourceError` where the preprocessor takes none of it.
+    The function takes an option of the host's preprocessor, which may be empty, and the record of
+    the files that are opened. It raises :class:`KernelSourceError` if the preprocessor fails.
 
     Raises:
         KernelSourceError: the host's compiler is none that nvcc knows.
@@ -128,9 +128,9 @@ def preprocessor(compilation: Compilation) -> Callable[[str, Inputs | None], str
 def _commands(
     compilation: Compilation, product: str, limit: float | None
 ) -> tuple[dict[str, str], list[list[str]], str]:
-    """Variables of the environment, and the commands as words, that nvcc would run; else its words.
+    """Return nvcc's environment variables, its commands as words, and its output on failure.
 
-    None of this has a text of the user's.
+    No part of the result contains a text of the user's.
     """
     words = [
         f"-{product}",
@@ -162,9 +162,9 @@ def _commands(
 
 
 def _whole_command(compilation: Compilation, product: str, main: Sequence[str]) -> list[str]:
-    """nvcc itself with all texts, for Windows, whose way to print commands is another.
+    """Return the command of nvcc with all texts, for Windows, where commands print differently.
 
-    Raises :class:`KernelSourceError` for a text with letters that a command line may act on.
+    Raises :class:`KernelSourceError` for a text with characters that a command line interprets.
     """
     texts = [*compilation.host.folders, *compilation.host.macros, *main]
     for text in texts:
@@ -186,7 +186,7 @@ def _whole_command(compilation: Compilation, product: str, main: Sequence[str]) 
 
 @dataclass(frozen=True, slots=True)
 class _PlaceholderTexts:
-    """What stands for the placeholders, for the source, and for its name in messages."""
+    """Texts that replace the placeholders, the source's path, and its name in messages."""
 
     placeholders: Mapping[str, Sequence[str]]
     main: Sequence[str]
@@ -200,7 +200,7 @@ class _PlaceholderTexts:
         return cls(placeholders, main, encode_file_name(str(compilation.path)))
 
     def place_texts(self, command: Sequence[str]) -> list[str]:
-        """The command with the user's texts, each a word of its own."""
+        """Return the command with the user's texts in place of placeholders, one word each."""
         words: list[str] = []
         for word in command:
             if words and words[-1] in _ORIGIN:
@@ -217,12 +217,12 @@ class _PlaceholderTexts:
 
 
 def _preprocessed_file(command: Sequence[str]) -> str:
-    """The file that a command reads and the host's preprocessor has written, if it does."""
+    """Return the file that the host's preprocessor wrote and a command reads, or ``""``."""
     return next((word for word in command if word.endswith(".ii") and word != command[-1]), "")
 
 
 def _encode_names(file: Path) -> None:
-    """Names of files in line markers, as :func:`perfassert.source.encode_file_name` has it."""
+    """Encode file names in line markers as :func:`perfassert.source.encode_file_name` does."""
     if not file.is_file() or b"\\" not in (text := file.read_bytes()):
         return
 
@@ -234,7 +234,7 @@ def _encode_names(file: Path) -> None:
 
 
 def _plain_path(compilation: Compilation) -> str:
-    """nvcc's path as it may stand in its own commands: by a link, where it has other letters."""
+    """Return a path of nvcc without special characters, by way of a link if necessary."""
     path = os.path.abspath(compilation.nvcc.path)
     if _PLAIN.fullmatch(path):
         return path

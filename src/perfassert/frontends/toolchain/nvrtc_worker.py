@@ -1,7 +1,7 @@
-"""Runs NVRTC on one program, in a process of its own so that a time limit holds.
+"""Worker that runs NVRTC on one program, in its own process so that a time limit holds.
 
-A script, not a module of the package: it is started by path with ``python -I`` and imports the
-standard library only, of that what is quick to import. Request (JSON on standard input):
+The worker is a script, not a module of the package. It is started by path with ``python -I``. It
+imports only quick modules of the standard library. Request (JSON on standard input):
 ``library``, ``name`` (file name for diagnostics), ``source`` (path of the text), ``options``,
 ``expressions``, ``out`` (folder). Response (JSON on standard output): ``status`` of the
 compilation, ``log``, ``lowered`` (name expression → mangled name); the folder then has ``ptx`` and
@@ -15,7 +15,7 @@ import json
 import os
 import sys
 
-TYPE_CHECKING = False  # as type checkers know it, without the module
+TYPE_CHECKING = False  # for type checkers, without importing ``typing``
 if TYPE_CHECKING:
     from typing import Any
 
@@ -54,8 +54,7 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_nvrtc(path: str) -> ctypes.CDLL:
-    """With the library of builtins beside it, which NVRTC opens by name: wheels up to CUDA 13.0 do
-    not say where it is."""
+    """Load NVRTC after its library of builtins, which wheels up to CUDA 13.0 do not locate."""
     folder = os.path.dirname(path)
     for name in sorted(os.listdir(folder or ".")):
         if name.startswith("libnvrtc-builtins.so"):
@@ -64,7 +63,7 @@ def load_nvrtc(path: str) -> ctypes.CDLL:
 
 
 def raw(text: str) -> bytes:
-    """Names of files may hold bytes that are no text in the caller's locale."""
+    """Encode a text; file names may hold bytes that are no text in the caller's locale."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -90,4 +89,4 @@ def lowered_names(
 if __name__ == "__main__":
     json.dump(compile_program(json.load(sys.stdin)), sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # without taking the library apart
+    os._exit(0)  # without unloading the library

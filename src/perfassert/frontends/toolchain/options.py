@@ -1,4 +1,4 @@
-"""Compiler options: nvcc's spellings → what each tool takes."""
+"""Compiler options: nvcc's spellings, translated to those of each tool."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _VALUED = {
 _NAMES = {**_VALUED, **{name: name for name in _VALUED.values()}}
 _GLUED = ("-I", "-D", "-U", "-O")  # the value follows without a separator
 _ARCHITECTURE = frozenset(("--gpu-architecture", "--generate-code", "--gpu-code"))
-_ANY = frozenset(("native", "all", "all-major"))  # whatever the device is
+_ANY = frozenset(("native", "all", "all-major"))  # values that leave the choice to the device
 _PRODUCT = frozenset(
     ("-o", "-c", "-dc", "-ptx", "-cubin", "-fatbin", "-E", "-M", "-MM", "-lto", "-dlto", "-run")
 ) | frozenset(
@@ -73,7 +73,7 @@ _READ_BY_HOST = ("@", "-I", "-i", "-B", "-specs", "/I", "/FI", "/Yu")
 
 @dataclass(frozen=True, slots=True)
 class CompileTarget:
-    """One product of a compilation: machine code for ``real`` by way of ``virtual``, or its PTX."""
+    """One product of a compilation: machine code for ``real`` via ``virtual``, or PTX."""
 
     virtual: Architecture
     real: Architecture | None
@@ -92,7 +92,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class HostArguments:
-    """Words for the host's preprocessor: options and folders, macros, files included first."""
+    """Arguments for the host's preprocessor: options, folders, macros, files included first."""
 
     folders: tuple[str, ...] = ()
     macros: tuple[str, ...] = ()
@@ -100,9 +100,9 @@ class HostArguments:
 
 
 def parse(source: Source) -> list[Option]:
-    """The source's options, less those that are implied and the architectures.
+    """Return the source's options without architectures and those that are implied.
 
-    Refuses what perfassert decides itself.
+    Raises for options that perfassert decides itself.
     """
     options = []
     for option in _all_options(source):
@@ -116,7 +116,7 @@ def parse(source: Source) -> list[Option]:
 
 
 def targets(source: Source) -> list[CompileTarget]:
-    """What the options ask to be compiled for; nothing where that is left to the device."""
+    """Return the products that the options ask for; empty if the device decides."""
     result: list[CompileTarget] = []
     virtual, codes = "", ""
     for option in _all_options(source):
@@ -137,7 +137,7 @@ def targets(source: Source) -> list[CompileTarget]:
 
 
 def _parse_generate_code(option: Option) -> list[CompileTarget]:
-    """``arch=compute_80,code=[sm_80,sm_86]``."""
+    """Parse ``arch=compute_80,code=[sm_80,sm_86]``."""
     text = (option.value or "").replace('"', "")
     match = re.fullmatch(r"arch=(compute_\w+),code=\[?([\w,]+)\]?", text)
     if match is None:
@@ -155,7 +155,7 @@ def _products(virtual: str, codes: str) -> list[CompileTarget]:
 
 
 def _check_one_line(what: str, text: str) -> None:
-    """A second line would be one of the source's."""
+    """Raise for a text of several lines, which would add lines to the source."""
     if any(letter in text for letter in "\n\r\0"):
         raise KernelSourceError(f"{what} = {text!r} is more than one line")
 
@@ -169,7 +169,7 @@ def _all_options(source: Source) -> Iterator[Option]:
 
 
 def definitions(defines: Mapping[str, object]) -> list[str]:
-    """``{"BLOCK_X": 32}`` → ``["-DBLOCK_X=32"]``; booleans count as 0 and 1."""
+    """Return ``["-DBLOCK_X=32"]`` for ``{"BLOCK_X": 32}``; booleans become 0 and 1."""
     macros = []
     for name, value in defines.items():
         if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, .]*\))?", name):
@@ -181,7 +181,7 @@ def definitions(defines: Mapping[str, object]) -> list[str]:
 
 
 def search_dirs(source: Source) -> list[Path]:
-    """The user's include folders, absolute; the source's own folder comes last."""
+    """Return the user's include folders, absolute, with the source's own folder last."""
     home = source.path.resolve().parent
     for folder in source.include_dirs:
         if not os.path.isdir(home / folder):
@@ -191,7 +191,7 @@ def search_dirs(source: Source) -> list[Path]:
 
 
 def reads_unseen(source: Source) -> bool:
-    """Whether options, or those that the environment adds, read files that nobody looked for."""
+    """Return True if options, or those the environment adds, read files that were not searched."""
     try:
         added = parse(replace(source, options=tuple(tools.added_flags())))
     except KernelSourceError:
@@ -207,27 +207,27 @@ def _reads(option: Option) -> bool:
 
 
 def for_nvrtc(source: Source) -> list[str]:
-    """What NVRTC takes: host options are left out, paths and macros are added by the caller."""
+    """Return the options for NVRTC; the caller adds paths and macros."""
     return _without(source, _HOST_ONLY | {"-I"})
 
 
 def for_nvcc(source: Source) -> list[str]:
-    """What nvcc itself takes: what the host's preprocessor takes is in :func:`for_host`."""
+    """Return the options for nvcc itself; those for the preprocessor are in :func:`for_host`."""
     return _without(source, _OF_HOST)
 
 
 def for_preprocessing(source: Source) -> list[str]:
-    """Return nvcc's own options, less those that only its assembler reads."""
+    """Return nvcc's own options without those that only ptxas reads."""
     return _without(source, _OF_HOST | _PTXAS)
 
 
 def _without(source: Source, names: Set[str]) -> list[str]:
-    """Return a source's options, as words, but for those of some names."""
+    """Return a source's options as words, without those of some names."""
     return [str(option) for option in parse(source) if option.name not in names]
 
 
 def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:
-    """What the host's preprocessor takes; ``system``: folders of the tools' own headers."""
+    """Return the preprocessor's arguments; ``system`` has the folders of the tools' headers."""
     options = parse(source)
     words = [
         word
@@ -249,7 +249,7 @@ def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:
 
 
 def for_ptxas(source: Source) -> list[str]:
-    """``--ptxas-options`` are unpacked; everything that is no option of ptxas is refused."""
+    """Return the options for ptxas, unpacked from ``--ptxas-options``; others are refused."""
     words: list[str] = []
     for option in parse(source):
         if option.name not in _PTXAS:
@@ -262,7 +262,7 @@ def for_ptxas(source: Source) -> list[str]:
 
 
 def _words(option: str) -> Sequence[str]:
-    """``"--maxrregcount 64"`` given as one string is two words."""
+    """Split an option given as one string, ``"--maxrregcount 64"``, into two words."""
     first, _, rest = option.strip().partition(" ")
     return (first, rest.strip()) if first in _NAMES and rest else (option.strip(),)
 
@@ -301,8 +301,11 @@ _FOR_PTXAS = re.compile(
 
 
 def check_of_file(source: Source) -> None:
-    """Options that a file asks for, who may be a stranger's: those that change the code, none that
-    runs, reads or writes elsewhere. Raises :class:`KernelSourceError` with the option."""
+    """Check the options that a file asks for; its author may be a stranger.
+
+    Options may change the code, but may not run, read or write anything elsewhere. Raises
+    :class:`KernelSourceError` with the option.
+    """
     for option in parse(source):
         words = (option.value or "").replace(",", " ").split()
         inner = option.name == "--ptxas-options"

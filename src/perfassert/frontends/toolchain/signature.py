@@ -1,4 +1,4 @@
-"""Names and C types of a kernel's parameters, from whatever text says them best."""
+"""Names and C types of a kernel's parameters, from the most informative text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PTX_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?(\.\w+)(.*?)([\w$]+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What somebody says of a parameter; ``None`` where they do not. See :class:`Parameter`."""
+    """Declaration of a parameter; ``None`` stands for unknown. See :class:`Parameter`."""
 
     name: str | None
     dtype: str | None
@@ -38,11 +38,11 @@ class Declared:
 def parameters(
     mangled: str, layout: Sequence[tuple[int, int]], sources: Iterable[str], ptx: str | None
 ) -> tuple[Parameter, ...]:
-    """``layout`` (offset and size in bytes) with names and types.
+    """Return the parameters of ``layout`` (offset and size in bytes) with names and types.
 
-    Types come from the mangled name, where templates and typedefs are resolved, else from the
-    source text; names from the source text, else from the PTX. A text whose parameter count
-    differs from the binary's is not this kernel's.
+    Types come from the mangled name, in which templates and typedefs are resolved, else from the
+    source text. Names come from the source text, else from the PTX. A text with another number of
+    parameters is not this kernel's.
     """
     count = len(layout)
     written = _of_length(count, _from_sources(base_name(demangle(mangled)), sources, count))
@@ -62,7 +62,7 @@ def parameters(
 
 
 def number_packs(known: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """Tell the elements of a parameter pack apart, which all have its name.
+    """Number the elements of a parameter pack, which all have the pack's name.
 
     Example:
         >>> pack = (Parameter("args", 0, 8, True), Parameter("args", 8, 4))
@@ -82,9 +82,9 @@ def number_packs(known: Sequence[Parameter]) -> tuple[Parameter, ...]:
 
 
 def global_functions(text: str) -> list[tuple[str, bool]]:
-    """Qualified names of the ``__global__`` functions in a source text; whether each is a template.
+    """Return qualified names of the ``__global__`` functions in a text, and True for templates.
 
-    Reads braces and namespaces, not the preprocessor: good for messages and for a qualified guess.
+    The text is not preprocessed, so the result is good for messages and for a qualified guess.
     """
     plain = _STRING.sub('""', _DIRECTIVE.sub("", _COMMENT.sub(" ", text)))
     functions: dict[tuple[str, bool], None] = {}
@@ -107,7 +107,7 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
 
 def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declared]:
     for text in sources:
-        if name not in text or "__global__" not in text:  # as most headers: no need to look closer
+        if name not in text or "__global__" not in text:  # true for most headers
             continue
         plain = _COMMENT.sub(" ", text)
         for start in re.finditer(r"\b__global__\b", plain):
@@ -125,7 +125,7 @@ def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declare
 
 
 def _declaration_head(text: str, start: int) -> str:
-    """A declaration from a place on, up to its body, launch bounds taken out."""
+    """Return the declaration from a position to its body, without launch bounds."""
     end = _END_OF_HEAD.search(text, start)
     head = text[start : end.start() if end else None]
     bounds = re.search(r"\b__(?:launch_bounds|cluster_dims)__\s*\(", head)
@@ -136,7 +136,7 @@ def _declaration_head(text: str, start: int) -> str:
 
 
 def _in_parentheses(text: str) -> str:
-    """The text in the parentheses that ``text`` starts with."""
+    """Return the text in the parentheses that ``text`` starts with."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -146,7 +146,7 @@ def _in_parentheses(text: str) -> str:
 
 
 def _parse_parameter(text: str) -> Declared:
-    """One parameter as written: ``const float* __restrict__ src``."""
+    """Parse one parameter as written: ``const float* __restrict__ src``."""
     text = _QUALIFIER.sub(" ", text.split("=", 1)[0]).strip()
     array = re.search(r"(\s*\[[^\]]*\])+$", text)
     inner = re.search(r"\(\s*\*\s*(\w+)\s*\)", text)  # pointer to array or function
@@ -159,7 +159,7 @@ def _parse_parameter(text: str) -> Declared:
 
 
 def _parse_type(text: str, name: str | None) -> Declared:
-    """A type: one level of pointer is taken off."""
+    """Parse a type; of a pointer, return the type that it points to."""
     text = " ".join(_QUALIFIER.sub(" ", text).split())
     if "(*)" in text:
         return Declared(name, " ".join(text.replace("(*)", " ").split()), True)
@@ -169,7 +169,7 @@ def _parse_type(text: str, name: str | None) -> Declared:
 
 
 def _from_ptx(mangled: str, ptx: str) -> list[Declared]:
-    """Names as the PTX has them, unless they are the compiler's own numbering."""
+    """Return the names in the PTX, except those that the compiler numbered."""
     start = re.search(rf"\.entry\s+{re.escape(mangled)}\s*\(", ptx)
     if start is None:
         return []

@@ -1,4 +1,4 @@
-"""Toolchains by release: what was compiled then is compiled as it was then."""
+"""Toolchains by CUDA release, so that code can be compiled as an earlier release did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Release = tuple[int, int]
 
 
 def release_of(toolchain: str) -> Release:
-    """``"12.4"`` as numbers; :class:`~perfassert.KernelSourceError` for what is none."""
+    """Return ``"12.4"`` as numbers; :class:`~perfassert.KernelSourceError` for other texts."""
     match = re.fullmatch(r"(\d+)\.(\d+)", toolchain) if isinstance(toolchain, str) else None
     if match is None:
         raise KernelSourceError(
@@ -23,7 +23,7 @@ def release_of(toolchain: str) -> Release:
 
 
 def installed_toolchains() -> dict[Release, tuple[str, ...]]:
-    """Release → its tools that compile, the newest release first."""
+    """Return release → its compiling tools, the newest release first."""
     names: dict[Release, dict[str, None]] = {}
     for name in _NAMES:
         for tool in tools.candidates(name):
@@ -33,8 +33,10 @@ def installed_toolchains() -> dict[Release, tuple[str, ...]]:
 
 
 def check_installed(*toolchains: str) -> None:
-    """Raises :class:`~perfassert.ToolchainMissing` where no tool of one of the releases is there,
-    :class:`~perfassert.KernelSourceError` for what is no release."""
+    """Raise :class:`~perfassert.ToolchainMissing` if one of the releases is not installed.
+
+    Raises :class:`~perfassert.KernelSourceError` for a text that is no release.
+    """
     releases = {toolchain: release_of(toolchain) for toolchain in toolchains}
     for toolchain, release in releases.items():
         if release not in installed_toolchains():
@@ -42,7 +44,7 @@ def check_installed(*toolchains: str) -> None:
 
 
 def find(name: str, toolchain: str | None) -> tools.Tool | None:
-    """The tool of that release, or the preferred one where none is asked for."""
+    """Return the tool of that release, or the preferred tool if ``toolchain`` is None."""
     if toolchain is None:
         return tools.find(name)
     wanted = release_of(toolchain)
@@ -50,7 +52,7 @@ def find(name: str, toolchain: str | None) -> tools.Tool | None:
 
 
 def compilers(toolchain: str | None) -> tuple[tools.Tool | None, tools.Tool | None]:
-    """NVRTC and nvcc, of which one is there at least."""
+    """Return NVRTC and nvcc, at least one of which is installed."""
     nvrtc, nvcc = find("nvrtc", toolchain), find("nvcc", toolchain)
     if nvrtc is None and nvcc is None:
         raise tools.missing("NVRTC") if toolchain is None else missing("NVRTC", toolchain)
@@ -58,7 +60,7 @@ def compilers(toolchain: str | None) -> tuple[tools.Tool | None, tools.Tool | No
 
 
 def assembler(toolchain: str | None, legacy: bool) -> tools.Tool:
-    """ptxas of that release; for a ``legacy`` device one that still knows it, if there is one."""
+    """Return ptxas of that release; for a ``legacy`` device an older one, if installed."""
     if toolchain is None:
         return (tools.before("ptxas", 13) if legacy else None) or tools.need("ptxas")
     tool = find("ptxas", toolchain)
@@ -68,12 +70,12 @@ def assembler(toolchain: str | None, legacy: bool) -> tools.Tool:
 
 
 def knows_legacy(tool: tools.Tool | None) -> bool:
-    """Whether it compiles for devices that CUDA 13 has left behind."""
+    """Return True if the tool compiles for devices that CUDA 13 no longer supports."""
     return tool is not None and (0, 0) < tool.release() < (13, 0)
 
 
 def missing(name: str, toolchain: str) -> ToolchainMissing:
-    """Names what is installed, and the way to install what is not."""
+    """Return an error that lists what is installed and how to install the rest."""
     major, _ = release_of(toolchain)
     suffix = "" if major >= 13 else f"-cu{major}"
     wheels = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvcc", "nvidia-cuda-runtime")
@@ -87,7 +89,7 @@ def missing(name: str, toolchain: str) -> ToolchainMissing:
 
 
 def list_toolchains() -> list[str]:
-    """``["13.5 (nvrtc, ptxas)"]``, the newest first."""
+    """Return the installed releases with tools, newest first: ``["13.5 (nvrtc, ptxas)"]``."""
     return [
         f"{major}.{minor} ({', '.join(n)})" for (major, minor), n in installed_toolchains().items()
     ]

@@ -1,7 +1,7 @@
-"""Where NVIDIA's tools are, which ones they are, and how they are run.
+"""Search, identification and running of NVIDIA's tools.
 
-Wheels come first, then ``CUDA_HOME``, ``PATH`` and ``/usr/local/cuda``, then what Triton brings,
-then wheels of other releases in the folders that ``PERFASSERT_TOOLCHAINS`` names.
+Wheels come first, then ``CUDA_HOME``, ``PATH`` and ``/usr/local/cuda``, then the tools that Triton
+brings, then wheels of other releases in the folders of ``PERFASSERT_TOOLCHAINS``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
-DEFAULT_LIMIT = 60.0  # seconds, of one run of one tool
-_LONGEST_LIMIT = 1e6  # seconds, which are milliseconds that a system call takes
+DEFAULT_LIMIT = 60.0  # seconds for one run of one tool
+_LONGEST_LIMIT = 1e6  # seconds; a system call takes the limit in milliseconds
 _MEMORY_PER_BYTE = (
     2000  # measured: ptxas 160 for the PTX of 120 kernels, nvdisasm 75 for their code
 )
@@ -58,7 +58,7 @@ _LIBRARIES = (
     "cuda_nvrtc/bin/nvrtc64_*_0.dll",
 )
 _TOOLKIT_LIBRARIES = ("lib64/libnvrtc.so", "bin/x64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll")
-_NEW = "cu13"  # the folder of wheels from CUDA 13 on; those of CUDA 12 have one each
+_NEW = "cu13"  # common folder of the wheels from CUDA 13 on
 _BINARIES = ("cu13/bin", "cuda_nvcc/bin")
 _INCLUDES = ("cu13/include", "cu13/include/cccl", "*/include")  # a wheel of CUDA 12 has its own
 _WHEELS = {
@@ -83,19 +83,19 @@ HEADERS = {
 
 
 class TooSlow(KernelSourceError):
-    """A tool that did not finish in time; the next time it may."""
+    """A tool did not finish in time; a later run may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An executable, or NVRTC's library; ``version`` is the wheel's, else ``None``."""
+    """An executable, or NVRTC's library; ``version`` is that of its wheel, if any."""
 
     name: str
     path: str
     version: str | None = None
 
     def identity(self) -> str:
-        """Changes when the tool does; starts no process."""
+        """Return a text that changes when the tool changes; no process is started."""
         if self.version is not None:
             return f"{self.name} {self.version}"
         try:
@@ -105,7 +105,7 @@ class Tool:
         return f"{self.name} {self.path} {stat.st_size} {stat.st_mtime_ns}"
 
     def release(self) -> tuple[int, int]:
-        """Of the toolkit, as in ``(13, 5)``; ``(0, 0)`` where the tool does not say."""
+        """Return the toolkit's release, such as ``(13, 5)``; ``(0, 0)`` if it is unknown."""
         text = self.version or ""
         if not text and self.name == "nvrtc":
             text = os.path.basename(os.path.realpath(self.path)).partition(".so.")[2]
@@ -121,7 +121,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """What a finished process left: exit status and text."""
+    """Result of a finished process: exit status and output."""
 
     status: int
     stdout: str
@@ -133,20 +133,20 @@ class ToolRun:
 
 
 def candidates(name: str) -> tuple[Tool, ...]:
-    """Every installed one of a name in ``_WHEELS``, the preferred one first."""
+    """Return every installed tool of a name in ``_WHEELS``, the preferred one first."""
     env = os.environ
     searched = (env.get("PATH"), env.get("CUDA_HOME"), env.get("CUDA_PATH"), env.get(FOLDERS))
     return _candidates(name, searched)
 
 
 def find(name: str) -> Tool | None:
-    """The preferred one, or ``None``."""
+    """Return the preferred tool of a name, or ``None``."""
     tools = candidates(name)
     return tools[0] if tools else None
 
 
 def need(name: str) -> Tool:
-    """The preferred one; :class:`ToolchainMissing` with the way to install it."""
+    """Return the preferred tool; :class:`ToolchainMissing` with the way to install it."""
     tool = find(name)
     if tool is None:
         raise missing(name)
@@ -163,23 +163,23 @@ def missing(name: str) -> ToolchainMissing:
 
 
 def before(name: str, major: int) -> Tool | None:
-    """The preferred tool of a release before ``major``: those still know the older devices."""
+    """Return the preferred tool of a release before ``major``, which still knows older devices."""
     return next((t for t in candidates(name) if (0, 0) < t.release() < (major, 0)), None)
 
 
 def host_compiler() -> str | None:
-    """The C++ compiler that nvcc preprocesses with, if there is one."""
+    """Return the C++ compiler that nvcc preprocesses with, or None."""
     return os.environ.get("NVCC_CCBIN") or shutil.which("g++") or shutil.which("cl")
 
 
 def include_dirs() -> tuple[str, ...]:
-    """Headers of the CUDA runtime and of libraries: the toolkit's where wheels lack them."""
+    """Return the header folders of runtime and libraries: the wheels' and the toolkits'."""
     kits = [Path(kit) / part for kit in _toolkits() for part in ("include", "include/cccl")]
     return (*wheel_include_dirs(), *(str(path) for path in kits if path.is_dir()))
 
 
 def headers_of(tool: Tool) -> tuple[str, ...]:
-    """Those that came with a tool, no other release's."""
+    """Return the header folders of a tool's own release."""
     place = Path(tool.path)
     for root in (*package_folders("nvidia"), *_folders()):
         if root in place.parents:
@@ -194,7 +194,7 @@ def headers_of(tool: Tool) -> tuple[str, ...]:
 
 
 def wheel_include_dirs() -> tuple[str, ...]:
-    """Of all wheels with headers that are installed."""
+    """Return the header folders of all installed wheels."""
     folders = [
         str(path)
         for root in package_folders("nvidia")
@@ -206,7 +206,7 @@ def wheel_include_dirs() -> tuple[str, ...]:
 
 
 def identity() -> tuple[str, ...]:
-    """Of every tool, header set and variable that a result may depend on; starts no process."""
+    """Return the identities of all tools, headers and variables that a result may depend on."""
     names = ("nvrtc", "nvcc", "ptxas", "nvdisasm", "cuobjdump")
     tools = [tool.identity() for name in names for tool in candidates(name)]
     flags = [os.environ.get(name, "") for name in _CHANGING]
@@ -215,18 +215,18 @@ def identity() -> tuple[str, ...]:
 
 
 def header_folders() -> tuple[Path, ...]:
-    """Where nvcc's host compiler looks for headers that are neither the source's nor a tool's."""
+    """Return the header folders of the host compiler that belong to neither source nor tools."""
     named = [part for v in _HEADERS_OF_ALL for part in os.environ.get(v, "").split(os.pathsep)]
     return tuple(path for path in map(Path, (*named, "/usr/local/include")) if path.is_absolute())
 
 
 def added_flags() -> list[str]:
-    """What the environment has nvcc take besides."""
+    """Return the options that the environment adds to nvcc's."""
     return [word for name in _FLAGS for word in os.environ.get(name, "").split()]
 
 
 def time_limit() -> float:
-    """Seconds of processor time that one tool may take: ``PERFASSERT_TOOL_TIMEOUT``, else 60."""
+    """Return the processor seconds of one tool: ``PERFASSERT_TOOL_TIMEOUT``, else 60."""
     return environment_number(
         "PERFASSERT_TOOL_TIMEOUT", DEFAULT_LIMIT,
         f"seconds above 0, at most {_LONGEST_LIMIT:.0f}", 1e-3, _LONGEST_LIMIT, KernelSourceError,
@@ -234,9 +234,9 @@ def time_limit() -> float:
 
 
 def reading_limit(size: int) -> float:
-    """Seconds for a tool that reads ``size`` bytes of machine code; damaged ones can hang it.
+    """Return the seconds for a tool that reads ``size`` bytes of code; damaged code can hang it.
 
-    Measured: 0.4 MB/s with all that is asked for; the limit is for a quarter of that.
+    Measured: 0.4 MB/s with all outputs; the limit allows for a quarter of that rate.
     """
     if os.environ.get("PERFASSERT_TOOL_TIMEOUT"):
         return time_limit()
@@ -244,8 +244,10 @@ def reading_limit(size: int) -> float:
 
 
 def reading_memory(size: int) -> int:
-    """Bytes of memory for a tool that reads ``size`` bytes; damaged ones make it ask for all there
-    is, as ``.reg .b64 %rd<0x7fffffff>`` in PTX does."""
+    """Return the memory limit in bytes for a tool that reads ``size`` bytes.
+
+    Damaged input such as ``.reg .b64 %rd<0x7fffffff>`` in PTX makes a tool allocate all memory.
+    """
     return (1 << 30) + _MEMORY_PER_BYTE * size
 
 
@@ -265,16 +267,16 @@ def run_tool(
     """Run one tool, as :func:`perfassert.system.processes.run_process` does.
 
     Args:
-        name: what messages call it.
+        name: name in messages.
         command: the program and its arguments.
-        folder: where it runs and writes.
+        folder: working folder, the only one that it writes to.
         reads: the files and folders of sources that it may read.
-        script: whether the program is a script of ours, in Python.
+        script: True for a Python script of perfassert.
         stdin: text that it reads.
         environment: variables of its own, besides those of ours that tools need.
         limit: seconds of processor time; :func:`time_limit` where none is given.
         memory: bytes of address space.
-        inputs: sees the files that it opens, looks for or starts.
+        inputs: record of the files that it opens, looks for or starts.
 
     Raises:
         TooSlow: it did not finish in time.
@@ -313,29 +315,29 @@ def run_tool(
 
 
 def _installations() -> tuple[Path, ...]:
-    """Folders of all tools and of their headers: one may be a script that starts another."""
+    """Return the folders of all tools and headers; a tool may be a script that starts another."""
     return (*versioned_folders(), *toolkit_folders())
 
 
 def versioned_folders() -> tuple[Path, ...]:
-    """Folders of wheels, whose versions :func:`identity` has."""
+    """Return the folders of wheels, whose versions are in :func:`identity`."""
     return (*package_folders("nvidia"), *package_folders("triton"), *_folders())
 
 
 def toolkit_folders() -> tuple[Path, ...]:
-    """Folders of toolkits that were not installed from wheels."""
+    """Return the folders of toolkits that are no wheels."""
     return tuple(map(Path, _toolkits()))
 
 
 def _environment(folder: str | Path | None) -> dict[str, str]:
-    """What tools need of ours: compilers can read their environment, where secrets may be."""
+    """Return the tool's environment: only needed variables, as others may hold secrets."""
     kept = {k: v for k, v in os.environ.items() if k.upper() in _PASSED_ON}
     return {**kept, "LC_ALL": "C", **({"TMPDIR": str(folder)} if folder else {})}
 
 
 @lru_cache(maxsize=32)
 def _candidates(name: str, searched: tuple[str | None, ...]) -> tuple[Tool, ...]:
-    del searched  # read again below: here it only keys the cache
+    del searched  # only a key of the cache; read again below
     finder = _libraries if name == "nvrtc" else _executables
     unique: dict[str, Tool] = {}
     for tool in finder(name):
@@ -362,7 +364,7 @@ def _libraries(name: str) -> list[Tool]:
 
 
 def _wheel(name: str, part: str) -> str:
-    """Which wheel has brought what lies there."""
+    """Return the name of the wheel that has this tool."""
     return _WHEELS[name] + ("" if part.startswith(_NEW) else "-cu12")
 
 
@@ -390,19 +392,19 @@ def _toolkits() -> tuple[str, ...]:
 
 
 def _folders() -> tuple[Path, ...]:
-    """Of wheels beside those of this environment."""
+    """Return the folders of wheels outside this environment."""
     named = os.environ.get(FOLDERS, "").split(os.pathsep)
     return tuple(Path(folder) / "nvidia" for folder in named if folder)
 
 
 def package_folders(name: str) -> tuple[Path, ...]:
-    """Folders of a package, which is not imported."""
+    """Return the folders of a package without importing it."""
     return _package_on(name, tuple(sys.path))
 
 
 @lru_cache(maxsize=16)
 def _package_on(name: str, import_path: tuple[str, ...]) -> tuple[Path, ...]:
-    del import_path  # read by find_spec: here it only keys the cache
+    del import_path  # only a key of the cache; find_spec reads it
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
@@ -411,13 +413,13 @@ def _package_on(name: str, import_path: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def wheel_version(wheel: str) -> str | None:
-    """The version of a wheel of this environment; None where it is not installed."""
+    """Return the version of a wheel in this environment; None if it is not installed."""
     return _version(wheel)
 
 
 @lru_cache(maxsize=64)
 def _version(wheel: str, place: str | None = None) -> str | None:
-    """Of a wheel of this environment, or of one that lies in a folder."""
+    """Return the version of a wheel in this environment or in a folder."""
     places = sys.path if place is None else [place]
     distribution = next(iter(metadata.distributions(name=wheel, path=places)), None)
     return None if distribution is None else distribution.version
