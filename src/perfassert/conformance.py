@@ -56,12 +56,12 @@ def reference_kernels() -> tuple[tuple[Kernel, Launch], ...]:
 
 @lru_cache(maxsize=1)
 def reference_predictions() -> tuple[Prediction, ...]:
-    """Those kernels on an A100."""
+    """Return the predictions of the reference kernels on an A100."""
     return tuple(predict(k, launch, REFERENCE_DEVICE) for k, launch in reference_kernels())
 
 
 def case_of(prediction: Prediction) -> Case:
-    """What an optimizer is shown of a prediction, for tests of its own.
+    """Return the case that an optimizer is shown of a prediction, for the optimizer's own tests.
 
     Raises ``ValueError`` for a kernel without instructions and for a prediction that was read from
     a file, of which there is none.
@@ -205,7 +205,7 @@ def check_frontend(
     launch: Launch | None = None,
     device: str | Path | Device = REFERENCE_DEVICE,
 ) -> Kernel:
-    """It makes the same kernel each time and says what is wrong with a path or a name; the kernel.
+    """Check that ``make`` repeats its kernel and reports a wrong path or name; return the kernel.
 
     ``launch``, where given, is predicted too.
     """

@@ -25,7 +25,7 @@ def printable(text: str, lines: bool = True) -> str:
 
 
 def in_short(value: object) -> str:
-    """For messages: a value of a user as it was written; of hundreds of digits, the start."""
+    """Return a user's value as text for a message, cut after 160 characters if it has over 200."""
     try:
         text = repr(value)
     except Exception:  # of an integer of thousands of digits, or of an object of others
@@ -397,7 +397,7 @@ _KINDS = {"Mapping": "a mapping", "Sequence": "a list", "str": "a text", "Kernel
 
 
 class ExpectationFailed(AssertionError):
-    """At least one expectation does not hold; the message is a table of metrics and verdicts.
+    """Failure of at least one expectation; the message is a table of metrics and verdicts.
 
     An ``AssertionError``, so that pytest reports a failed test. Raised by
     :meth:`perfassert.Prediction.expect`, :meth:`perfassert.Ranking.expect` and

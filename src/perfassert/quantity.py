@@ -142,7 +142,7 @@ def _kind(value: Any) -> str:
 
 
 def _as_float(value: Any) -> float | None:
-    """What says that it is a number; no text, no array of several, no boolean of a library."""
+    """Return the value as a float; None for text, arrays with axes, and booleans."""
     if isinstance(value, bool) or not hasattr(value, "__float__") or _axes(value):
         return None
     if _kind(value) not in ("", "f", "i", "u"):
@@ -154,7 +154,7 @@ def _as_float(value: Any) -> float | None:
 
 
 def _axes(value: Any) -> Any:
-    """Of an array of a library; 0 of a number."""
+    """Return the number of axes of an array; False (0) for a plain number."""
     axes: Any = getattr(value, "ndim", False)
     return axes
 
@@ -167,7 +167,7 @@ def _is_finite(number: float) -> bool:
 
 
 def _endless(number: int) -> float:
-    """What an integer beyond every float compares as."""
+    """Return infinity, with the sign of an integer that exceeds every float."""
     return inf if number > 0 else -inf
 
 

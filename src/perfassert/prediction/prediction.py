@@ -1,4 +1,4 @@
-"""What the model says about one launch of one kernel on one device: plain values."""
+"""Prediction of one launch of one kernel on one device, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from perfassert.source import Assumption, SourceSpan
 CONFIDENCES = ("measured", "extrapolated", "guessed")
 """Measured: its kind of kernel on its architecture; extrapolated: another; guessed: too much of it
 rests on assumed values."""
-"""What files of version 0.2 say, and what it is called now."""
+"""Confidences, from the surest. Measured: the kind of kernel was measured on this architecture;
+extrapolated: another was; guessed: too much of the prediction rests on assumed values."""
 LIMITERS = (
     "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
 )  # fmt: skip
@@ -54,7 +55,7 @@ class OccupancyResult:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a thread, a block and the launch take.
+    """Resources that a thread, a block and the launch use.
 
     Attributes:
         registers: of a thread.

@@ -77,7 +77,7 @@ class DataNode:
         return Quantity(self.real(), unit)
 
     def or_none(self, read: Callable[[DataNode], T]) -> T | None:
-        """What ``read`` makes of it, or None."""
+        """Return the result of ``read`` on this node, or None where the node has no value."""
         return None if self.value is None else read(self)
 
     def table(self, read: Callable[[DataNode], T]) -> dict[str, T]:

@@ -106,13 +106,13 @@ class Fetching:
 
 
 def _able(node: Node) -> bool:
-    """Whether an instruction of all warps does nothing but arithmetic of a fixed time."""
+    """Return True if all warps execute the instruction and it is arithmetic of fixed latency."""
     return node.operation in _ASKING and node.warps is None and not node.demands
 
 
 def _pieces(graph: InstructionGraph, code_pass: Pass) -> Iterator[tuple[Node | None, float]]:
-    """What a pass goes through, nodes and loops that fit, with bytes of code that were not there
-    before."""
+    """Yield the nodes of a pass (None for a loop that fits), with the bytes of code new to the
+    pass."""
     each = code_pass.bytes / max(1, len(set(instructions(graph, code_pass.body))))
     seen: set[int] = set()
     for item in code_pass.body:

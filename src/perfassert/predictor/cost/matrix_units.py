@@ -1,4 +1,4 @@
-"""What matrix instructions take beside their pipeline: operands in shared memory, and a queue where
+"""Costs of matrix instructions beside their pipeline: operands in shared memory, and a queue where
 one thread starts them for a block.
 
 A started product (``tcgen05.mma``) is handed over: its thread goes on at once. Shared memory is
@@ -60,8 +60,11 @@ class MatrixUnits:
         return node._replace(latency=latency, demands=tuple(d for d in demands if d[1]))
 
     def _commit(self, node: Node) -> Node | None:
-        """It follows what was started before. Λ is that of a product alone: the operand that is
-        read while the unit multiplies has been counted before."""
+        """Return the commit, which completes a fixed time after the products started before it.
+
+        That time is the latency of one product, less the part already counted for reading the
+        operand while the unit multiplies.
+        """
         own = self.device.operations.get(node.operation)
         if own is None or own.pipeline not in self.started:
             return None

@@ -1,4 +1,4 @@
-"""What memory instructions cost in the simulation, from the volumes.
+"""Costs of memory instructions in the simulation, derived from the volumes.
 
 An instruction is issued into a queue per scheduler. One load-store unit per SM takes it from there
 and is occupied for its wavefronts; what misses asks the L2 in packets, and its sectors pass the
@@ -66,8 +66,9 @@ def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Of one load: its share of sectors that miss L1; how often it waits for a line from below,
-    its own or one on the way; the share of those that miss L2; cycles behind others."""
+    """Service of one load: the share of its sectors that miss L1, how often it waits for a line
+    from below (its own or one on the way), the share of L1 misses that miss L2, and cycles behind
+    others."""
 
     l1_miss: float
     waits: float
@@ -76,7 +77,7 @@ class _Served:
 
 
 def _accesses(kernel: Description) -> tuple[Access, ...] | tuple[BoundAccess, ...]:
-    """By the numbers that nodes and costs have."""
+    """Return the accesses, in the order by which nodes and costs number them."""
     return kernel.accesses if isinstance(kernel, WrittenKernel) else kernel.bound
 
 
@@ -179,7 +180,8 @@ class MemorySystem:
         )
 
     def look_up(self, node: Node, operation: Operation, passes: float) -> Node:
-        """In constant memory: once for each address that the lanes ask for."""
+        """Return the node of a constant load, which takes one pass per address that the lanes ask
+        for."""
         again = operation.issue * max(0.0, passes - 1)
         if not again:
             return node
@@ -193,8 +195,11 @@ class MemorySystem:
     def _from_others(
         self, known: list[int], costs: list[AccessCost], cycles: float
     ) -> list[tuple[str, float]]:
-        """Of what lies in another block of the cluster: the unit's pipe twice, as the other blocks
-        want as much of it, and the network between units."""
+        """Return the demands of accesses to another block's shared memory in a cluster.
+
+        They use the unit's pipe twice, as other blocks ask it for as much, and the network between
+        units.
+        """
         bytes_ = sum(c.lanes * self.widths[i] for i, c in zip(known, costs, strict=True))
         width = self.device.cluster_bytes_per_cycle
         return [(LOAD_STORE_UNIT, 2 * cycles), (CLUSTER_NETWORK, bytes_ / width if width else 0.0)]
@@ -223,7 +228,7 @@ class MemorySystem:
         )
 
     def _on_chip(self, known: list[int], costs: list[AccessCost]) -> list[float]:
-        """What the accesses of shared memory among several cost."""
+        """Return the cycles of those accesses that go to shared memory."""
         return [c.cycles for i, c in zip(known, costs, strict=True) if self.spaces[i] == "shared"]
 
     def _spilled_sectors(self, node: Node) -> float:
@@ -232,7 +237,8 @@ class MemorySystem:
         return width * self.device.warp_size / self.device.sector_bytes
 
     def _missing(self, known: list[int], asked: list[float]) -> float:
-        """Of what accesses ask for: stores go through, of loads what misses L1."""
+        """Return how much of what accesses ask for passes L1: all stores, and the loads that
+        miss."""
         total = 0.0
         for number, count in zip(known, asked, strict=True):
             served = self.served.get(number)
@@ -249,7 +255,8 @@ class MemorySystem:
         return served.waits * served.l2_miss if served is not None else 0.0
 
     def _latency(self, number: int) -> float:
-        """Of the levels that serve a load, mixed by their shares."""
+        """Return a load's latency in cycles: those of the levels that serve it, mixed by their
+        shares."""
         device, served = self.device, self.served.get(number)
         if served is None:
             return device.l1_latency
@@ -257,9 +264,12 @@ class MemorySystem:
         return device.l1_latency + served.waits * (far - device.l1_latency) + served.behind
 
     def _serve_loads(self, graph: InstructionGraph) -> dict[int, _Served]:
-        """Of loads that are in flight together the first ones miss, the others find their lines on
-        the way and return after them. The more lines from DRAM a warp waits for, the later is the
-        slowest of them."""
+        """Return the service of each load.
+
+        Of loads in flight together the first ones miss; the others find their lines on the way and
+        return after them. The more lines from DRAM a warp waits for, the later the slowest of them
+        returns.
+        """
         volumes, estimate = self.estimate.volumes, self.estimate
         result: dict[int, _Served] = {}
         lines = 0.0  # from DRAM, outstanding
@@ -351,8 +361,11 @@ def _join_executed(groups: Sequence[AnyGroup]) -> Iterator[Sequence[AnyGroup]]:
 
 
 def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[int, int]:
-    """In which flight of its group each access is: as instructions are issued in order, what loads
-    after the first use of a value that the same flight has loaded finds its lines there."""
+    """Return the flight of its group in which each access is.
+
+    A flight ends at the first use of a value that it loaded: as instructions are issued in order,
+    later loads find its lines in the cache.
+    """
     group_of = {number: g for g, members in enumerate(groups) for number in members}
     current = [0] * len(groups)
     loaded: dict[int, tuple[int, int]] = {}  # node → group and flight
@@ -370,7 +383,7 @@ def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[i
 
 
 def _some(share: float) -> float:
-    """How often some line of a load is among the ``share`` of lines that miss."""
+    """Return the probability that some line of a load is among the ``share`` of lines that miss."""
     return float(1 - (1 - min(1.0, share)) ** _LINES)
 
 

@@ -48,7 +48,8 @@ from perfassert.system.collection import without_collections
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
 LEAST_GAIN = 0.02
-"""Of the time. Two simulations of one launch share their errors, and their start phases."""
+"""Least gain of an advice, as a share of the time. Two simulations of one launch share their errors
+and their start phases."""
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 
 
@@ -135,7 +136,7 @@ def by_formula(advice: Advice) -> Advice:
 
 
 def advisor_case(prediction: Answer, predict: Predict) -> Case | None:
-    """What optimizers are shown of a prediction; None where there are no instructions."""
+    """Return the case that optimizers are shown of a prediction; None without instructions."""
     case = _profile(prediction, model_of(prediction), predict).case
     return None if case.sketch else case
 

@@ -50,7 +50,7 @@ def _lanes(warps: Mapping[tuple[int, int], Sequence[TimelineSpan]]) -> tuple[Lan
 
 
 class _Reasons:
-    """As the shares of stalls are named."""
+    """Reasons of waits, named as the shares of stalls."""
 
     def __init__(self, model: Model) -> None:
         self.graph = model.graph

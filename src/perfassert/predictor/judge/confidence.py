@@ -1,4 +1,4 @@
-"""How far a prediction is to be trusted: measured, extrapolated, or guessed, and on what it rests.
+"""Confidence of a prediction (measured, extrapolated or guessed), and its reasons.
 
 A stand-in for an address, a trip count, a branch or an opcode carries the instructions and the
 bytes that it decides. A prediction is a guess where stand-ins carry more than a twentieth of
@@ -28,9 +28,9 @@ DECIDED_WITHIN = 0.15
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """What one node stands for: executed warp instructions, sectors that they ask for, cycles for
-    which they occupy on-chip memory, and the stand-ins that decide about the former and about
-    the latter two."""
+    """Weight of one node: executed warp instructions, sectors that they request, cycles of on-chip
+    memory, and the stand-ins that decide about the instructions (``executed``) and about sectors
+    and cycles (``addressed``)."""
 
     instructions: float
     sectors: float
@@ -62,12 +62,13 @@ def judge_confidence(
 
 
 def confidence_by_band(band: ErrorBand) -> str:
-    """Of a prediction that is no guess, by what is known of its time's error."""
+    """Return the confidence of a prediction that is no guess, by the error band of its time."""
     return "measured" if band.measured else "extrapolated"
 
 
 def may_be_bounded(reasons: Sequence[Assumption]) -> bool:
-    """Whether a guess rests on addresses and branches alone, the least of which is known."""
+    """Return True if all heavy stand-ins of a guess are addresses or branches, whose least effect
+    is known."""
     heavy = [a for a in reasons if a.share > GUESSED_FROM]
     return bool(heavy) and all(a.stands_for in ("address", "branch") for a in heavy)
 
@@ -77,7 +78,7 @@ def _of(kernel: BoundKernel) -> list[Assumption]:
 
 
 class _Weights:
-    """What each node of a compiled kernel stands for, and the stand-ins that it rests on."""
+    """Weights of the nodes of a compiled kernel, with the stand-ins that each rests on."""
 
     def __init__(self, model: Model, kernel: BoundKernel) -> None:
         self.graph = kernel.graph
@@ -89,7 +90,8 @@ class _Weights:
         self.cycles = max(busiest, sum(w.cycles for w in self.nodes))
 
     def share(self, *chosen: Assumption) -> float:
-        """Of instructions, of bytes, or of cycles: whichever rests more on the chosen."""
+        """Return the largest share of instructions, sectors or on-chip cycles that rests on
+        ``chosen``."""
         wanted = self.placed.intersection(chosen)
         loose = [self._beside(a) for a in chosen if a not in self.placed]
         loose += [1.0 for a in wanted if a.stands_for == "call"]  # which may take any time
@@ -125,7 +127,8 @@ def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
 
 
 def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:
-    """Of global memory as it was counted, of local memory as of words side by side."""
+    """Return an access's sectors: counted ones of global memory, bytes side by side of local
+    memory."""
     if access.space == "local":
         return float(access.bytes)
     return global_sectors(access, cost)

@@ -1,4 +1,4 @@
-"""How wrong each metric is known to be: bands measured on suites, by architecture and kind.
+"""Error bands of each metric, measured on suites by architecture and kind.
 
 ``devices/fits/model-error.toml`` holds them; ``perfassert validate --bands`` makes it. A kind that
 was not measured has the band of its limiter on any architecture, or else of its way of description.
@@ -44,9 +44,11 @@ LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class PredictionKind:
-    """What sort of prediction an error was measured on; ``way``: the value of a
-    :class:`KernelKind`, or ``"guessed"`` on any device. Nothing was measured on graphs, whose
-    authors say what latencies they have."""
+    """Kind of predictions for which an error was measured.
+
+    ``way`` is the value of a :class:`KernelKind`, or ``"guessed"`` on any device. Nothing was
+    measured on graphs, whose authors give the latencies.
+    """
 
     arch: str
     way: str
@@ -61,7 +63,7 @@ TRAITS = {
     "wave_footprint_bytes": "bytes that a wave touches",
     "stores_per_load": "bytes stored for each that is loaded",
 }
-"""What measured kernels have up to some number of, and how it is called."""
+"""Traits of kernels, with their names in messages; suites reach each only up to some value."""
 _BEYOND = 1.5
 """So many times the most that was measured is another regime."""
 _NEVER_KNOWN_BETTER = 0.01
@@ -70,7 +72,8 @@ _NEVER_KNOWN_BETTER = 0.01
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """How wrong a kind was measured to be; ``most``: of each trait, the most that was measured."""
+    """Error that was measured for a kind; ``most``: the largest value of each trait in the
+    suite."""
 
     kind: PredictionKind
     error: float

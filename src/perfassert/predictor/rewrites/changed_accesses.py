@@ -50,7 +50,7 @@ def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int
 
 
 def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
-    """How many values each symbol takes."""
+    """Return the number of values that each symbol of an access can take."""
     extents: dict[Symbol, int] = {}
     for axis, threads, blocks in zip(AXES, launch.block, launch.grid, strict=True):
         extents[axis] = threads * blocks

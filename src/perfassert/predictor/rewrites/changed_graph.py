@@ -53,7 +53,7 @@ def with_bodies(
 
 
 def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
-    """Without these nodes. What they waited for, the next one of their body waits for."""
+    """Return the graph without nodes ``gone``; the next node of a body inherits their waits."""
     changed: dict[int, Node] = {}
 
     def remaining_items(_: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
@@ -83,8 +83,11 @@ def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
 
 
 def node_registers(node: Node, program: Program | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What it defines and uses; under a predicate, the old value too. Nodes of a graph by hand
-    are their own registers."""
+    """Return the registers that a node defines and uses.
+
+    A predicated instruction also uses the old values of its results. Nodes of a graph without code
+    count as their own registers.
+    """
     if program is None or node.program < 0:
         read = {s.producer for e in node.edges for s in e.sources if not s.distance}
         return (str(node.index),), tuple(map(str, sorted(read)))
@@ -159,7 +162,7 @@ def _wait_once(graph: InstructionGraph, loop: Loop) -> InstructionGraph:
 
 
 def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) -> InstructionGraph:
-    """Without those before and after which only one and the same warp touches memory."""
+    """Remove barriers before and after which only one and the same warp touches memory."""
     phases = [_Phase(frozenset(), [], frozenset())]
     for item in graph.body:
         members = list(inside(graph, [item]))
@@ -190,7 +193,7 @@ def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) ->
 
 
 class _Phase(NamedTuple):
-    """What comes with barriers and after them, up to the next, and the warps that touch memory
+    """Nodes from one barrier up to the next, that barrier, and the warps that touch memory
     there."""
 
     working: frozenset[int]
@@ -227,7 +230,7 @@ def _others_share(
 
 
 def _longest_chain(nodes: Sequence[Node], program: Program | None) -> frozenset[int]:
-    """Of instructions each of which needs what the one before it has computed."""
+    """Return the longest chain of instructions, each of which needs its predecessor's result."""
     computed: dict[str, int] = {}  # by register, which of the nodes
     before: list[int] = []  # the last of the longest chain that each needs, or -1
     length: list[int] = []

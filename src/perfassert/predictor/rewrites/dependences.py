@@ -1,4 +1,4 @@
-"""Who of the instructions of a body has to wait for whom."""
+"""Dependences among the instructions of a body: through registers, memory, branches, barriers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perfassert.predictor.rewrites.list_scheduling import Step
 
 @dataclass(eq=False)
 class Dependences:
-    """Of a graph: through registers and memory, on branches and on barriers.
+    """Dependences of a graph: through registers and memory, on branches and on barriers.
 
     ``passing``: loads that barriers need not be waited for; ``ahead``: by node, the loop in which
     it loads for the next iteration.
@@ -36,7 +36,7 @@ class Dependences:
 
     @cached_property
     def control(self) -> ControlDependence | None:
-        """Which of its code depends on branches, where it has code."""
+        """Control dependence of the code; None for a graph without code."""
         return None if self.program is None else control_dependence(self.program)
 
     def is_load(self, node: Node) -> bool:
@@ -109,7 +109,7 @@ class Dependences:
             yield ("control", ""), node.operation == "branch"
 
     def wait(self, steps: Sequence[Step], k: int, before: int, node: Node) -> None:
-        """For a register: of a load as long as memory takes, else for a fixed time."""
+        """Let step ``k`` wait for a register: a variable latency for a load, else a fixed one."""
         if before == k or self.ahead.get(node.index, OUTSIDE) >= 0:
             return
         instruction = self.program.instructions[node.program] if self.program else None
@@ -133,7 +133,7 @@ class Dependences:
                 self.wait(steps, k, before, self.graph.nodes[source.producer])
 
     def true(self, producer: int, node: Node) -> bool:
-        """Whether a wait is for a result that is used, as far as registers tell."""
+        """Return True if a wait is for a result that the node uses, as far as registers tell."""
         defines, _ = self.registers(self.graph.nodes[producer])
         if self.program is None or not defines:
             own = self.graph.nodes[producer]
@@ -142,8 +142,11 @@ class Dependences:
         return not set(defines).isdisjoint(self.registers(node)[1])
 
     def stay_in_branches(self, steps: Sequence[Step]) -> None:
-        """What a branch decides on comes after it, and before the next branch that is reached
-        either way: instructions move up only to where they would be executed anyway."""
+        """Keep instructions between branches, except where they would be executed anyway.
+
+        An instruction that a branch decides on stays behind this branch, and before the next branch
+        that is reached either way.
+        """
         if self.control is None:
             return
         always = self.control.always_follows
@@ -168,14 +171,14 @@ class Dependences:
             branches[k] = block
 
     def is_speculative(self, step: Step) -> bool:
-        """Whether it may be executed without need: it computes, or reads the block's own array."""
+        """Return True if a step may execute without need: it computes, or reads shared memory."""
         node = step.node
         if node is None or self.writes(node):
             return False
         return self.computes(node) or node_space(node) == "shared"
 
     def computes(self, node: Node) -> bool:
-        """From registers to registers."""
+        """Return True if a node reads and writes registers only."""
         return not (node_space(node) or node.fence or node.signal or node.operation == "branch")
 
     def stay_between_barriers(self, steps: Sequence[Step]) -> None:

@@ -167,7 +167,8 @@ class _Greedy:
         return result
 
     def next(self) -> int | None:
-        """What comes now; None: wait. A loop waits for what loads need, if that is to come."""
+        """Return the next step, or None to wait. A loop waits while steps that feed loads are still
+        due."""
         full = self.live >= self.most
         if self.first and not (full and (self.others or self.later)):
             return heappop(self.first)[1]

@@ -44,8 +44,8 @@ def _names_in_code(program: Program) -> set[str]:
 
 
 def resizable(kernel: Description) -> bool:
-    """Whether the size of a block is a matter of the launch: it is read wherever a thread's index
-    is used."""
+    """Return True if the launch alone sets the block size: the code reads it on every axis on which
+    it uses a thread's index."""
     used, asked = axes_asked_for(kernel)
     return used <= asked
 
@@ -67,8 +67,8 @@ def resize_blocks(launch: Launch, block: Extent, kernel: Kernel) -> dict[str, ob
 
 
 def same_work(before: PredictionValues, after: PredictionValues) -> bool:
-    """Whether as many threads in other blocks touch as much: a block that has a row of its own does
-    not."""
+    """Return True if the DRAM traffic of both launches is alike, so that the change of the block
+    shape kept the work. Blocks with a row of their own change it."""
     moved = [
         float(p.volumes.dram_load.total) + float(p.volumes.dram_store.total)
         for p in (before, after)

@@ -1,4 +1,4 @@
-"""What a change would bring: the launch simulated again with it, by the one clock.
+"""Effect of a change: the launch is simulated again with it, by the same clock.
 
 Of the launch as it is all is kept: what its accesses move is estimated again only where a change
 moves data, its graph is bound once, and times are compared with the one that was predicted.
@@ -126,7 +126,7 @@ class Resimulation:
         return float(after.time) if same_work(self.prediction, after) else None
 
     def _changed_launch(self, rewrites: Sequence[Rewrite]) -> tuple[BoundLaunch, Launch]:
-        """What is bound, and what it moves, after the rewrites."""
+        """Return the bound launch, with its volumes, and the launch after the rewrites."""
         launch, bound_launch = self.prediction.origin[1], self.model.bound_launch
         if any(change.stage == "bind" for change in rewrites):
             kernel = bound_launch.kernel

@@ -89,8 +89,11 @@ def _lay_out(kernel: AccessKernel, launch: Launch, chosen: Collection[int]) -> A
 
 
 def _layout(subscripts: Sequence[Affine], launch: Launch) -> _Layout | None:
-    """With the axis last along which neighbouring threads differ; None where there is more than
-    one, where its subscript is a quotient, or where the field already lies so."""
+    """Return the layout with the axis last along which neighbouring threads differ.
+
+    The result is None if more than one axis does, if its subscript is a quotient, or if the field
+    already lies so.
+    """
     fast = next((a for a, threads in zip(AXES, launch.block, strict=True) if threads > 1), "")
     coordinates = {fast, f"threadIdx.{fast}"}
     moving = [n for n, form in enumerate(subscripts) if coordinates & set(form.symbols())]
@@ -117,8 +120,8 @@ def _slowness(form: Affine) -> int:
 
 
 def neighbours(kernel: AccessKernel, launch: Launch) -> Mapping[int, int]:
-    """By number of an access: elements side by side that a thread accesses in as many accesses,
-    where all accesses of the field could be of that width."""
+    """Return by access number how many adjacent elements a thread reads in as many accesses, for
+    fields whose accesses could all be of that width."""
     bound = bound_expressions(kernel, launch).accesses
     by_field: dict[str, list[int]] = {}
     for number, access in enumerate(kernel.accesses):
@@ -147,7 +150,7 @@ def _widths(field: Field) -> Iterator[int]:
 
 
 def _all_joined(kernel: AccessKernel, forms: Mapping[int, Sequence[Affine]], width: int) -> bool:
-    """Whether loads and stores each come in whole groups of ``width`` neighbours."""
+    """Return True if loads and stores each form whole groups of ``width`` adjacent elements."""
     groups: dict[object, list[int]] = {}
     for number, (*outer, last) in forms.items():
         if any(c % width for _, c in last.terms):

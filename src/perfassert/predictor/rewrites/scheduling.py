@@ -65,7 +65,7 @@ def registers_of_reordering(
     program: Program | None,
     bound: Sequence[BoundAccess],
 ) -> int:
-    """How many are needed where bodies are scheduled anew with loads ahead."""
+    """Return the registers alive at most if bodies are scheduled anew with loads ahead."""
     work = _Scheduling(graph, device, program, bound)
     work.look_ahead(loops)
     work.graph_with(loops)
@@ -137,7 +137,7 @@ class _Scheduling(Dependences):
         self.ahead = {n: x for n, x in self.ahead.items() if x != loop or n in read}
 
     def operands(self, steps: Sequence[Step]) -> list[Operands]:
-        """What each step defines and uses."""
+        """Return the registers that each step defines and uses."""
         result: list[Operands] = []
         for step in steps:
             nodes = list(map(self.registers, self.members(step)))
@@ -147,7 +147,7 @@ class _Scheduling(Dependences):
         return result
 
     def last_readers(self, items: Sequence[BodyItem]) -> Mapping[BodyItem, BodyItem]:
-        """By load for the next iteration the last one behind it that reads its registers."""
+        """Return, for each load ahead, the last item behind it that reads its registers."""
         last: dict[BodyItem, BodyItem] = {}
         loaded: dict[str, BodyItem] = {}
         for item in items:
@@ -174,8 +174,10 @@ class _Scheduling(Dependences):
         return [*result, *self.segment(segment)]
 
     def ends_segment(self, item: BodyItem) -> bool:
-        """What waits for other warps, or starts the block; a barrier that loads pass lies within a
-        segment."""
+        """Return True if an item waits for other warps or starts the block.
+
+        A barrier that loads may pass lies within a segment.
+        """
         if self.passing and item.kind is ItemKind.NODE:
             node = self.graph.nodes[item.number]
             starts = node.fence and (not node.partial or node.program < 0)

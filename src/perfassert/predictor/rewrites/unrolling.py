@@ -62,7 +62,7 @@ class _Unrolling:
         return replace(self.before, nodes=tuple(nodes), loops=loops)
 
     def shorter(self, loop: Loop) -> Loop:
-        """What trips leave over is rounded up to a whole iteration."""
+        """Return the unrolled loop; a remainder of trips counts as one whole iteration."""
         count = self.counts[loop.index]
         body = [n for copy in range(count) for n in self.copies(loop.index, copy)]
         trips = -(-self.before.trips(loop.index) // count)
@@ -95,7 +95,7 @@ class _Unrolling:
         return node._replace(index=self.number(node.index, copy), edges=edges)
 
     def source(self, source: EdgeSource, own: int, copy: int) -> EdgeSource:
-        """What that copy of a node in loop ``own`` reads."""
+        """Return the source that copy ``copy`` of a node in loop ``own`` reads."""
         producer, loop, distance = source.producer, source.loop, source.distance
         if producer not in self.place:
             return source

@@ -308,7 +308,7 @@ def _with_joined(graph: InstructionGraph, joined: Mapping[int, int]) -> Instruct
 
 
 def _replicate(graph: InstructionGraph, how: Widening, loop: int) -> InstructionGraph | None:
-    """What is computed of an element, once for each of them."""
+    """Repeat the computation on one element for each element of the wide access."""
     wide = {n.index: n for n in graph.nodes if how.accesses.intersection(n.touches)}
     computed: dict[int, None] = {}
     items = graph.body if loop < 0 else graph.loops[loop].body

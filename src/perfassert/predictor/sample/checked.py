@@ -67,7 +67,8 @@ def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) 
 
 
 def _without_contents(launch: Launch) -> Launch:
-    """What has a closed form needs none, and contents may be large."""
+    """Return the launch without contents of buffers: closed forms need none, and they may be
+    large."""
     args = launch.args
     if isinstance(args, Mapping):
         args = {name: _without_content(value) for name, value in args.items()}

@@ -1,4 +1,4 @@
-"""Where closed forms end, or are contradicted, a sample of blocks is executed and decides."""
+"""Execution of a sample of blocks, which decides where closed forms end or are contradicted."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _sample_more(
 
 
 def _have_contents(arguments: Sequence[ArgumentValue]) -> bool:
-    """Whether some buffer has a content, which may distinguish blocks."""
+    """Return True if some buffer has a content, which may distinguish blocks."""
     return any(isinstance(a, Region) and a.content is not None for a in arguments)
 
 

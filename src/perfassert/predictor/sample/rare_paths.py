@@ -146,21 +146,28 @@ def _with_ordinary_numbers(machine: MachineCode, loads: Mapping[int, str]) -> Ma
 
 
 def _looks_at_bits(behind: Sequence[Micro]) -> bool:
-    """Whether integers are compared that no conversion of a float leads to: only functions ask for
-    the bits of a number."""
+    """Return True if integers are compared that no conversion of a float leads to.
+
+    Only mathematical functions look at the bits of a number.
+    """
     kinds = {o.kind for o in behind}
     return not kinds.isdisjoint(_COMPARISONS) and kinds.isdisjoint(_CONVERSIONS)
 
 
 def _asks_for_equality(behind: Sequence[Micro]) -> bool:
-    """Whether floats are the same, as a program asks of a mask: that ordinary numbers say no to it
-    means little."""
+    """Return True if floats are compared for equality, as programs do with a mask.
+
+    Ordinary numbers that fail such a comparison mean little.
+    """
     return any(o.kind in _OF_FLOATS and o.detail[0] in _SAME for o in behind)
 
 
 def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
-    """Whether a side is a function's slow path: a routine of the compiler's, or an array on the
-    stack, and nothing that other threads or the program's buffers see."""
+    """Return True if a side is a function's slow path.
+
+    Such a path is a routine of the compiler, or uses an array on the stack, and touches nothing
+    that other threads or the program's buffers see.
+    """
     private = all(a.space == "local" for i in side for a in i.accesses)
     own = any(i.accesses or Role.IN_LIBRARY in i.roles for i in side)
     return private and own and not any(i.fence or i.bulk for i in side)

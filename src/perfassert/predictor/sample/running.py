@@ -66,7 +66,7 @@ def run(
 
 
 def sample(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
-    """What a prediction of the launch executes: the pages whose values decide about it."""
+    """Return the memory pages whose values decide about a prediction of the launch."""
     question = Session(budget=0).ask(kernel, launch, device)  # nothing is recalled, all is read
     reads = Reads()
     bind_question(question, reads)

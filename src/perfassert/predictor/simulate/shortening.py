@@ -22,7 +22,7 @@ _APART = 1.5  # times as long as the shorter one the longer one is, at least
 
 
 def tells_of_all(totals: Totals, unit: Unit) -> bool:
-    """Whether a simulation that may be cut short has come to the ends of blocks, more than once."""
+    """Return True if a simulation was not cut short, or has seen enough blocks end."""
     return not totals.cut_short or totals.simulated >= _ENDED * unit.block_length * unit.resident
 
 

@@ -61,7 +61,7 @@ _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """How long a launch takes, in seconds, with and without (``busy``) its overhead.
+    """Time of a launch in seconds, with and without (``busy``) its overhead.
 
     ``bounds``: what each limiter would take alone, by name; no entry exceeds ``seconds``.
     ``roofline``: those of the multi-limiter roofline. ``run``: the simulated unit.
@@ -77,7 +77,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class UnitRun:
-    """What the pipeline engine says about the busiest unit.
+    """Result of the pipeline engine for the busiest unit.
 
     ``cycles``: the mean over start phases; ``spread``: how far they lie apart, as a share;
     ``uneven``: how many times as long as with equal blocks that is.
@@ -122,7 +122,7 @@ def launch_time(model: Model) -> Time:
 
 
 def least_seconds(model: Model) -> float:
-    """What no simulation of the launch comes below, without one."""
+    """Return a lower bound of the launch's time in seconds, computed without a simulation."""
     device, limits = model.device, _limits(model, _roofline(model))
     alone = max(model.masked_cycles, _least_cycles(model)) / device.clock_hz
     together = behind_dram(model, alone)
@@ -140,7 +140,7 @@ def _roofline(model: Model) -> Mapping[str, float]:
 
 
 def _server(pipeline: str) -> str:
-    """What a pipeline of the unit stands for; one that is not named is arithmetic."""
+    """Return the server that a pipeline of the unit stands for; an unnamed one is arithmetic."""
     return _SERVER.get(pipeline, "compute")
 
 
@@ -161,7 +161,7 @@ def _combine(model: Model, alone: Mapping[str, float]) -> Time:
 
 
 def _least_cycles(model: Model) -> float:
-    """Of issue slots, and of starting blocks."""
+    """Return the cycles that issue slots or the start of blocks need at least."""
     return max(_issue_cycles(model), _dispatch_cycles(model))
 
 
@@ -269,7 +269,8 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
-    """How many times as long the unit with most work takes, where data makes blocks differ."""
+    """Return the time of the unit with most work over that with equal blocks; 1 if blocks are
+    equal."""
     work, unit = uneven_work(model.bound_launch.kernel), model.unit
     if work is None:
         return 1.0
@@ -280,7 +281,7 @@ def _unevenness_factor(model: Model, end: float) -> float:
 
 
 def _alone(model: Model) -> Alone:
-    """From the mean block and one that does several times as much in its loops."""
+    """Return the time of a block alone, from the mean block and one with longer loops."""
     mean, length = _one_block(model.unit)
     if model.longer is None:
         return Alone(0.0, mean)
@@ -322,7 +323,7 @@ def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
 
 
 def _all_started(unit: Unit, stagger: int, totals: Totals) -> bool:
-    """Whether blocks that are so far apart have all started in the first half of a simulation."""
+    """Return True if blocks so far apart have all started in the first half of the simulation."""
     return not totals.cut_short or stagger * (unit.resident - 1) <= totals.end / 2
 
 
