@@ -1,4 +1,4 @@
-"""Checks that the tests of a plug-in call: does what it adds keep to what perfassert relies on?
+"""Checks for the tests of a plug-in: its additions keep to what perfassert relies on.
 
 Every function raises ``AssertionError`` with the reason, or returns. They need no GPU and no test
 framework::

@@ -12,8 +12,7 @@ _OCTAL = re.compile(r"(?:\\[23][0-7]{2})+")
 
 
 CUDA_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
-"""Suffixes of files compiled as CUDA. C++ suffixes are those of programs that also build without
-it."""
+"""Suffixes of CUDA files. Those of C++ belong to programs that also build without CUDA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +60,9 @@ def file_name(text: str) -> str:
 
 
 DISAGREEMENT = "disagreement"
-"""Kind of an assumption: executed warps contradict a closed form, so no number resting on it is
-safe."""
+"""Kind of an assumption: executed warps contradict a closed form; no number on it is safe."""
 INSTANCE = "instance"
-"""Kind of an assumption: a template instance that the source does not have. The prediction stays
-sound."""
+"""Kind of an assumption: a template instance that the source lacks; predictions stay sound."""
 CORRECTED = "a closed form differs from executed blocks, which are used instead"
 """Text with which an assumption begins if executed blocks replaced a closed form."""
 STAND_INS = (

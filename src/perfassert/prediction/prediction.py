@@ -16,8 +16,6 @@ from perfassert.quantity import Quantity, round_significant, to_integer
 from perfassert.source import Assumption, SourceSpan
 
 CONFIDENCES = ("measured", "extrapolated", "guessed")
-"""Measured: its kind of kernel on its architecture; extrapolated: another; guessed: too much of it
-rests on assumed values."""
 """Confidences, from the surest. Measured: the kind of kernel was measured on this architecture;
 extrapolated: another was; guessed: too much of the prediction rests on assumed values."""
 LIMITERS = (

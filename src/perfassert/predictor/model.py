@@ -248,8 +248,7 @@ def _longest_unit(
 
 
 def uneven_work(kernel: Description) -> SampleWork | None:
-    """Return the work of executed blocks if it is uneven and no closed form tells what blocks
-    do."""
+    """Return the work of executed blocks if it is uneven and without a closed form."""
     work = kernel.work if kernel.working is None else None
     return work if work is not None and work.uneven else None
 
@@ -333,8 +332,7 @@ def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
 def _latencies(
     own_latencies: Mapping[str, LatencyRule], graph: InstructionGraph, device: Device
 ) -> dict[str, LatencyRule]:
-    """Return the latency rule of each operation: the kernel's own where given, else the
-    device's."""
+    """Return the latency rule of each operation: the kernel's own, else the device's."""
     result = dict(own_latencies)
     for node in graph.nodes:
         if node.latency is None and node.operation not in result:

@@ -39,8 +39,7 @@ take in memory."""
 
 
 class Session:
-    """Shared store of intermediate results, within a budget of memory; see
-    :class:`perfassert.Session`.
+    """Shared store of intermediate results within a budget; see :class:`perfassert.Session`.
 
     Args:
         budget: bytes that it keeps at most; 0: everything is made anew. Default: 512 MB.

@@ -26,8 +26,10 @@ GUESSED_FROM = 0.05
 
 
 def atomic_cycles(model: Model) -> float:
-    """Cycles for which atomics keep the L2 busy: its fullest address, its fullest slice, or all of
-    its slices."""
+    """Return the cycles for which atomics keep the L2 busy.
+
+    These are the most of three: its fullest address, its fullest slice, all of its slices.
+    """
     contention = model.bound_launch.estimate.contention
     return max(contention.cycles, contention.slice_cycles, _whole_cycles(model))
 

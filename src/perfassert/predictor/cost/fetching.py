@@ -32,8 +32,11 @@ _ASKING = frozenset({"int32", "imad", "fp32", "move", "compare"})
 
 
 class Fetching:
-    """The nodes that ask for code; ``latencies`` of all classes gets theirs. The warps of a block
-    on one scheduler wait for the same lines, and each asks for its part of them."""
+    """Nodes that request code.
+
+    ``latencies`` of all classes gets their latency. The warps of a block on one scheduler wait for
+    the same lines, and each requests its part of them.
+    """
 
     def __init__(
         self,
@@ -59,8 +62,10 @@ class Fetching:
         return replace(graph, nodes=tuple(self.changed.get(n.index, n) for n in graph.nodes))
 
     def fetch(self, graph: InstructionGraph, code_pass: Pass, waited_for: set[int]) -> None:
-        """Each piece of the pass is asked for by an instruction before it, the start of the next
-        iteration by the last one."""
+        """Let an instruction before each piece of the pass request this piece.
+
+        The last instruction requests the start of the next iteration.
+        """
         first = last = asking = None
         owed = size = 0.0
         per_byte = code_pass.missed * self.streams / self.device.instruction_fetch_bytes_per_cycle
@@ -111,8 +116,7 @@ def _able(node: Node) -> bool:
 
 
 def _pieces(graph: InstructionGraph, code_pass: Pass) -> Iterator[tuple[Node | None, float]]:
-    """Yield the nodes of a pass (None for a loop that fits), with the bytes of code new to the
-    pass."""
+    """Yield the nodes of a pass (None for a loop that fits) with the bytes of code new to it."""
     each = code_pass.bytes / max(1, len(set(instructions(graph, code_pass.body))))
     seen: set[int] = set()
     for item in code_pass.body:

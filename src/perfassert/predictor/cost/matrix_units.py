@@ -1,5 +1,4 @@
-"""Costs of matrix instructions beside their pipeline: operands in shared memory, and a queue where
-one thread starts them for a block.
+"""Costs of matrix instructions beside their pipeline: shared operands, and a queue of products.
 
 A started product (``tcgen05.mma``) is handed over: its thread goes on at once. Shared memory is
 read, then the unit multiplies; a commit is complete so long after all that was started before it.

@@ -66,9 +66,12 @@ def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Service of one load: the share of its sectors that miss L1, how often it waits for a line
-    from below (its own or one on the way), the share of L1 misses that miss L2, and cycles behind
-    others."""
+    """Service of one load by the levels of memory.
+
+    ``l1_miss``: share of its sectors that miss L1. ``waits``: how often it waits for a line from
+    below, its own or one on the way. ``l2_miss``: share of the L1 misses that miss L2. ``behind``:
+    cycles behind others.
+    """
 
     l1_miss: float
     waits: float
@@ -180,8 +183,7 @@ class MemorySystem:
         )
 
     def look_up(self, node: Node, operation: Operation, passes: float) -> Node:
-        """Return the node of a constant load, which takes one pass per address that the lanes ask
-        for."""
+        """Return the node of a constant load, with one pass per address that its lanes ask for."""
         again = operation.issue * max(0.0, passes - 1)
         if not again:
             return node
@@ -237,8 +239,7 @@ class MemorySystem:
         return width * self.device.warp_size / self.device.sector_bytes
 
     def _missing(self, known: list[int], asked: list[float]) -> float:
-        """Return how much of what accesses ask for passes L1: all stores, and the loads that
-        miss."""
+        """Return how much of what accesses ask for passes L1: all stores, and loads that miss."""
         total = 0.0
         for number, count in zip(known, asked, strict=True):
             served = self.served.get(number)
@@ -255,8 +256,7 @@ class MemorySystem:
         return served.waits * served.l2_miss if served is not None else 0.0
 
     def _latency(self, number: int) -> float:
-        """Return a load's latency in cycles: those of the levels that serve it, mixed by their
-        shares."""
+        """Return a load's latency in cycles, those of the levels that serve it mixed by share."""
         device, served = self.device, self.served.get(number)
         if served is None:
             return device.l1_latency
@@ -330,8 +330,10 @@ class MemorySystem:
             yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
 
     def _behind(self, lines: float) -> float:
-        """Cycles by which the slowest of ``lines`` is later than that of a single load's; of
-        latencies spread evenly about their mean, the last of n is (n − 1) / (n + 1) above it."""
+        """Return the cycles by which the slowest of ``lines`` is later than a single load.
+
+        Of n latencies spread evenly about their mean, the last is (n − 1) / (n + 1) above it.
+        """
         more, one = ((n - 1) / (n + 1) for n in (max(_LINES, lines), _LINES))
         return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
 
@@ -348,8 +350,11 @@ def _past_l1(kernel: Description) -> frozenset[int]:
 
 
 def _join_executed(groups: Sequence[AnyGroup]) -> Iterator[Sequence[AnyGroup]]:
-    """Groups whose loads are in flight together: one whose addresses differ by constants, or all
-    executed instructions that load from one field in the same loops."""
+    """Yield groups whose loads are in flight together.
+
+    Such groups are one whose addresses differ by constants, or all executed instructions that load
+    from one field in the same loops.
+    """
     executed: dict[tuple[object, ...], list[AnyGroup]] = {}
     for group in groups:
         if isinstance(group, ExecutedGroup) and group.direction is Direction.LOAD:

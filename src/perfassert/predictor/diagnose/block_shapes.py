@@ -56,10 +56,10 @@ def better_shape(prediction: Any, predict: Predict, described: Description) -> P
 def better_size(
     prediction: Any, predict: Predict, described: Description, larger: bool
 ) -> Proposal | None:
-    """The fastest block of more, or of fewer, threads, for a kernel that is launched in one
-    direction and reads the size of its blocks wherever it uses an index of a thread.
+    """Find the fastest block with more or fewer threads.
 
-    Sizes are doubled, or halved, as long as that gains.
+    The kernel is launched in one direction and reads the size of its blocks wherever it uses an
+    index of a thread. Sizes are doubled, or halved, as long as that gains.
     """
     kernel, launch, device = prediction.origin
     if launch.block[1:] != (1, 1) or not resizable(described) or asks_for_grid(described):

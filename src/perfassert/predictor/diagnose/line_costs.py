@@ -22,10 +22,13 @@ _Sums = dict[tuple[str, int], _Cost]
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """One source line. ``instructions``: issued by a warp that takes every branch that the model
-    takes; ``wavefronts`` of L1 and shared memory, ``sectors`` that they request of the L2.
-    ``called``: the same three of functions that were inlined here. ``executed``: what executed
-    warps did, in words, where a sample of blocks was executed."""
+    """Cost of one source line.
+
+    ``instructions``: issued by a warp that takes every branch that the model takes. ``wavefronts``:
+    of L1 and shared memory. ``sectors``: requests of these to the L2. ``called``: the same three of
+    functions that were inlined here. ``executed``: what executed warps did, in words, where a
+    sample of blocks was executed.
+    """
 
     file: str
     line: int
@@ -37,8 +40,7 @@ class LineCost:
 
 
 def line_costs(prediction: Answer) -> tuple[LineCost, ...]:
-    """Return costs by file and line; empty for a prediction without compiled code or made
-    elsewhere."""
+    """Return costs by file and line; empty without compiled code or an origin."""
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
     launch, bound_launch = prediction.origin[1], model_of(prediction).bound_launch

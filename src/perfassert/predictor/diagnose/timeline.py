@@ -18,8 +18,10 @@ _MOST = 3000  # intervals
 
 
 def timeline(model: Model) -> tuple[Lane, ...]:
-    """Return the warps of one scheduler, in the order of the unit; none where warps run too many
-    instructions to be watched."""
+    """Return the warps of one scheduler, in the order of the unit.
+
+    The result is empty where warps run too many instructions to be watched.
+    """
     known = _Reasons(model)
     warps: dict[tuple[int, int], list[TimelineSpan]] = {}
     for interval in watch(model.unit, _MOST):

@@ -28,9 +28,12 @@ DECIDED_WITHIN = 0.15
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """Weight of one node: executed warp instructions, sectors that they request, cycles of on-chip
-    memory, and the stand-ins that decide about the instructions (``executed``) and about sectors
-    and cycles (``addressed``)."""
+    """Weight of one node of the graph.
+
+    It counts executed warp instructions, the sectors that they request and the cycles for which
+    they occupy on-chip memory. The stand-ins in ``executed`` decide about the instructions, those
+    in ``addressed`` about sectors and cycles.
+    """
 
     instructions: float
     sectors: float
@@ -42,9 +45,11 @@ class _Weight:
 def judge_confidence(
     model: Model, band: ErrorBand, limiter: str
 ) -> tuple[str, tuple[Assumption, ...]]:
-    """The confidence of a launch whose time has that band and limiter, and its stand-ins with the
-    share that each carries, the heaviest first: ``"guessed"`` where together they carry too much,
-    else ``"measured"`` where the error of the time is known."""
+    """Return the confidence of a launch and its stand-ins, the heaviest first.
+
+    Each stand-in has the share that it carries. The confidence is ``"guessed"`` where together they
+    carry too much, else ``"measured"`` where the error of the time is known.
+    """
     known = confidence_by_band(band)
     kernel = model.bound_launch.kernel
     if not isinstance(kernel, BoundKernel):
@@ -67,8 +72,7 @@ def confidence_by_band(band: ErrorBand) -> str:
 
 
 def may_be_bounded(reasons: Sequence[Assumption]) -> bool:
-    """Return True if all heavy stand-ins of a guess are addresses or branches, whose least effect
-    is known."""
+    """Return True if all heavy stand-ins are addresses or branches, whose least is known."""
     heavy = [a for a in reasons if a.share > GUESSED_FROM]
     return bool(heavy) and all(a.stands_for in ("address", "branch") for a in heavy)
 
@@ -90,8 +94,7 @@ class _Weights:
         self.cycles = max(busiest, sum(w.cycles for w in self.nodes))
 
     def share(self, *chosen: Assumption) -> float:
-        """Return the largest share of instructions, sectors or on-chip cycles that rests on
-        ``chosen``."""
+        """Return the largest share of instructions, sectors or cycles that rests on ``chosen``."""
         wanted = self.placed.intersection(chosen)
         loose = [self._beside(a) for a in chosen if a not in self.placed]
         loose += [1.0 for a in wanted if a.stands_for == "call"]  # which may take any time
@@ -127,8 +130,7 @@ def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
 
 
 def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:
-    """Return an access's sectors: counted ones of global memory, bytes side by side of local
-    memory."""
+    """Return the sectors of an access; of local memory, those of words side by side."""
     if access.space == "local":
         return float(access.bytes)
     return global_sectors(access, cost)

@@ -72,8 +72,7 @@ _NEVER_KNOWN_BETTER = 0.01
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """Error that was measured for a kind; ``most``: the largest value of each trait in the
-    suite."""
+    """Error measured for a kind; ``most``: the largest value of each trait in the suite."""
 
     kind: PredictionKind
     error: float
@@ -130,8 +129,11 @@ def kind_of(prediction: PredictionValues, device: Device) -> PredictionKind:
 
 
 def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict[str, ErrorBand]:
-    """The band of every metric of a launch with those :data:`TRAITS`; that of its limiter, how far
-    two bounds have to lie apart, is that of all times of its way of description."""
+    """Return the band of every metric of a launch with those :data:`TRAITS`.
+
+    The limiter's band says how far two bounds have to lie apart; it is that of all times of its way
+    of description.
+    """
     exact = exact_metrics(model)
     kind = PredictionKind(model.device.arch, model.bound_launch.kernel.kind.value, limiter)
     bands = {
@@ -143,8 +145,10 @@ def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict
 
 
 def add_clock_range(band: ErrorBand, device: Device, time: Time) -> ErrorBand:
-    """The band of a time on a device that is known to run at other clocks, too: what DRAM takes is
-    a time, all else cycles."""
+    """Return the band of a time on a device that is known to run at other clocks, too.
+
+    The part of DRAM stays a time, all else scales as cycles.
+    """
     if not time.busy:
         return band
     slowest = device.slowest_clock_hz or device.clock_hz
@@ -159,8 +163,11 @@ def add_clock_range(band: ErrorBand, device: Device, time: Time) -> ErrorBand:
 
 
 def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, ErrorBand]:
-    """The bands of a prediction that is a guess: as guesses were measured, and at least the share
-    ``apart`` by which what was assumed changes the time. Facts stay facts."""
+    """Return the bands of a prediction that is a guess.
+
+    They are as measured on guesses, and at least the share ``apart`` by which the assumptions
+    change the time. Facts stay facts.
+    """
     wider = {}
     for name, band in bands.items():
         if name == "limiter":
@@ -176,8 +183,11 @@ def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, Er
 def error_band(
     metric: str, kind: PredictionKind, traits: Mapping[str, float] = MappingProxyType({})
 ) -> ErrorBand:
-    """The band of a metric, as wide as suites that were left out ask for; where that kind, or a
-    kernel with such ``traits``, was never measured, the kinds that are most alike count."""
+    """Return the band of a metric, as wide as suites that were left out ask for.
+
+    Where that kind, or a kernel with such ``traits``, was never measured, the kinds that are most
+    alike count.
+    """
     band = _band_in_table(metric, kind, traits)
     if kind == GUESSED:
         return band
@@ -209,8 +219,10 @@ def find_band(
     traits: Mapping[str, float],
     error_of_like: Callable[[], float | None],
 ) -> ErrorBand:
-    """The band of a kind: its own, or where a kernel with such ``traits`` was not measured at least
-    the error of what is most like it."""
+    """Return the band of a kind.
+
+    A kernel with ``traits`` that were not measured has at least the error of the kind most like it.
+    """
     own = known.get(kind)
     outside = "" if own is None else own.find_outside(traits)
     if own is not None and not outside:

@@ -51,16 +51,14 @@ class PairError:
     power: float
 
     def probability(self, times_as_fast: float) -> float:
-        """Return the probability that the launch predicted to be ``times_as_fast`` is the faster
-        one."""
+        """Return the probability that a launch predicted ``times_as_fast`` is the faster one."""
         distance = log(times_as_fast)
         odds = self.power * log1p(abs(distance) / self.scale)
         likely = 1 / (1 + exp(-odds))
         return likely if distance >= 0 else 1 - likely
 
     def margin(self, confidence: float = CONFIDENCE) -> float:
-        """Return the relative difference of predicted times at which an order has that
-        probability."""
+        """Return the relative difference of predicted times that gives this probability."""
         odds = log(confidence / (1 - confidence))
         return expm1(self.scale * expm1(odds / self.power))
 
@@ -103,8 +101,7 @@ def probability(first: TimedLaunch, second: TimedLaunch) -> float | None:
 
 
 def _guesses(prediction: PredictionValues) -> frozenset[str]:
-    """Return the reasons of a guess; two guesses with the same reasons cannot be told apart by
-    them."""
+    """Return the reasons of a guess; the same reasons do not tell two guesses apart."""
     if prediction.confidence != "guessed":
         return frozenset()
     return frozenset(map(str, prediction.confidence_reasons)) or frozenset({""})

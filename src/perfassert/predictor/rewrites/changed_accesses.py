@@ -17,9 +17,12 @@ _UNKNOWN = 62  # bits: of a field that nothing is known of, no address is beyond
 
 
 def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> BoundKernel:
-    """The kernel with these accesses laid out anew: first the threads of a block, then blocks, then
-    iterations, then accesses of the same kind, as far as the field reaches; beyond it they meet
-    what others have touched. Executed accesses keep their addresses."""
+    """Return the kernel with these accesses laid out anew.
+
+    The order is the threads of a block, then blocks, then iterations, then accesses of the same
+    kind, as far as the field reaches. Beyond the field they meet what others have touched. Executed
+    accesses keep their addresses.
+    """
     planes: dict[tuple[str, tuple[object, ...]], dict[int, int]] = {}
     for number in sorted(chosen):
         a = kernel.bound[number]

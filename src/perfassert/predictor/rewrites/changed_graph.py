@@ -23,8 +23,10 @@ OUTSIDE = -1
 
 
 def copies_of_loops(code: Code, graph: InstructionGraph) -> dict[int, list[int]]:
-    """Loops of the graph by the loop of the code that they are copies of, where it is still one;
-    in the order of the nodes."""
+    """Return the loops of the graph, by the loop of the code that they are copies of.
+
+    Code loops that are no longer loops are left out. The copies are in the order of the nodes.
+    """
     by_loop: dict[int, dict[int, None]] = {}
     for node in graph.nodes:
         if node.instruction >= len(code.instructions):
@@ -129,8 +131,12 @@ def _operations(graph: InstructionGraph, loop: int) -> set[str]:
 
 
 def work_alone(graph: InstructionGraph, warps: int) -> InstructionGraph:
-    """A barrier is gone if only one and the same warp touches memory before and after it; and from
-    where only one does to the end, the others are done. The graph itself where none is saved."""
+    """Remove the barriers that no pair of warps needs.
+
+    A barrier is gone if only one and the same warp touches memory before and after it. From where
+    only one does to the end, the others are done. The graph itself is returned where no barrier is
+    saved.
+    """
     if graph.channels:
         return graph
     everyone = frozenset(range(warps))
@@ -193,8 +199,7 @@ def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) ->
 
 
 class _Phase(NamedTuple):
-    """Nodes from one barrier up to the next, that barrier, and the warps that touch memory
-    there."""
+    """Nodes from one barrier up to the next, with the warps that touch memory there."""
 
     working: frozenset[int]
     nodes: list[Node]
@@ -249,8 +254,10 @@ def _longest_chain(nodes: Sequence[Node], program: Program | None) -> frozenset[
 
 
 def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> InstructionGraph:
-    """Stores to shared memory become part of the loads that they are given with: the next barrier
-    waits for these, in a loop for those of the iteration before."""
+    """Make stores to shared memory part of the loads that they are given with.
+
+    The next barrier waits for these loads, in a loop for those of the iteration before.
+    """
     loads: dict[int, list[int]] = {}
     for n in graph.nodes:
         loads.setdefault(n.instruction, []).append(n.index)

@@ -27,8 +27,10 @@ class ControlDependence:
         return self._block_of.get(instruction, -1)
 
     def always_follows(self, block: int, before: int) -> bool:
-        """Return True if ``block`` is executed whenever ``before`` is, so that its results may be
-        computed in ``before`` already."""
+        """Return True if ``block`` is executed whenever ``before`` is.
+
+        The results of ``block`` may then be computed in ``before`` already.
+        """
         if block < 0 or before < 0:
             return True
         return is_above(block, before, self._postdominator)

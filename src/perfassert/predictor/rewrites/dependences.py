@@ -63,9 +63,11 @@ class Dependences:
         return inside(self.graph, [step.item])
 
     def depend(self, steps: Sequence[Step]) -> None:
-        """Let steps wait for each other: for registers, for memory, and as the graph says. A write
-        to memory waits for what was read since the last one, and any access for that one, which
-        has waited for all before it."""
+        """Let steps wait for each other: for registers, for memory, and as the graph says.
+
+        A write to memory waits for all reads since the last write. Any access waits for the last
+        write, which has waited for all before it.
+        """
         place = {n.index: k for k, s in enumerate(steps) for n in self.members(s)}
         defined: dict[str, tuple[int, Node]] = {}
         memory: dict[tuple[str, str], list[int]] = {}  # the last write, or -1, and reads since
@@ -91,8 +93,11 @@ class Dependences:
             defined.update((name, (k, node)) for name, node in own.items())
 
     def touched_memory(self, node: Node) -> Iterator[tuple[tuple[str, str], bool]]:
-        """Memory whose order matters: global by field, the stack by word where that is known,
-        shared as a whole; branches and stores."""
+        """Yield the memory whose order matters, each with True if the node writes it.
+
+        Global memory counts by field, the stack by word where that is known, shared memory as a
+        whole. Branches and stores keep their order, too.
+        """
         writes = self.writes(node)
         for number in node.touches if self.bound else ():
             access = self.bound[number]
@@ -125,8 +130,11 @@ class Dependences:
     def follow(
         self, steps: Sequence[Step], k: int, node: Node, edge: Edge, place: Mapping[int, int]
     ) -> None:
-        """An edge of the graph; one that only stands for a register read or a barrier that others
-        share is left out, if both lie here."""
+        """Add an edge of the graph.
+
+        An edge that only stands for a register read or a barrier that others share is left out, if
+        both lie here.
+        """
         for source in edge.sources:
             before = place.get(source.producer, k)
             if before < k and source.distance == 0 and self.true(source.producer, node):
@@ -182,8 +190,10 @@ class Dependences:
         return not (node_space(node) or node.fence or node.signal or node.operation == "branch")
 
     def stay_between_barriers(self, steps: Sequence[Step]) -> None:
-        """Before a barrier comes what came before it, and after it the rest, but for loads of what
-        nobody writes and what is computed in registers."""
+        """Let a barrier wait for what came before it, and all later steps for the barrier.
+
+        Exempt are loads of what nobody writes, and what is computed in registers.
+        """
         fence, since = -1, list[int]()
         for k, step in enumerate(steps):
             node = step.node
@@ -204,8 +214,11 @@ class Dependences:
         return item.kind is ItemKind.NODE and self.graph.nodes[item.number].operation == "branch"
 
     def passing_loads(self) -> frozenset[int]:
-        """Global loads of fields that the kernel has not written before, in any iteration: no
-        barrier lets them see anything that was not there at first."""
+        """Return the global loads of fields that the kernel has not written before, in any
+        iteration.
+
+        No barrier lets such a load see a value that was not there at first.
+        """
         written: set[str] = set()
         result: set[int] = set()
         for item in self.graph.body if self.bound else ():

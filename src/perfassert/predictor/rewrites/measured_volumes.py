@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from perfassert.predictor.model import BoundLaunch
 
 MEASURABLE = ("l2_load", "l2_store", "dram_load", "dram_store")
-"""Volumes between the levels of memory, which measurements may replace. Requests of warps to L1 and
-shared memory follow from the addresses and are never replaced."""
+"""Volumes between the levels of memory, which measurements may replace.
+
+Requests of warps to L1 and shared memory follow from the addresses and are never replaced.
+"""
 
 
 def with_measured(

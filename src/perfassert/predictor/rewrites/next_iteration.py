@@ -19,8 +19,10 @@ def loads_for_next(
     program: Program | None,
     control: ControlDependence | None,
 ) -> frozenset[int]:
-    """Return the ``loads`` that depend on no value loaded by one of them, neither through an
-    operand nor through a branch that decides on their execution."""
+    """Return the ``loads`` that depend on no value that one of them has loaded.
+
+    A dependence goes through an operand or through a branch that decides on their execution.
+    """
     left = set(loads)
     loaded = _Loaded(program)
     decisions: set[int] = set()  # blocks that end with a branch on what was loaded
@@ -36,8 +38,7 @@ def loads_for_next(
 
 
 def _is_decided(node: Node, blocks: Collection[int], control: ControlDependence | None) -> bool:
-    """Return True if a branch at the end of one of these blocks decides whether the node
-    executes."""
+    """Return True if a branch at the end of one of these blocks decides if the node runs."""
     if control is None or not blocks:
         return False
     block = control.block(node.program)

@@ -1,5 +1,4 @@
-"""Address expressions written otherwise: fields laid out for the threads that access them, and
-neighbouring elements as one."""
+"""Rewrites of address expressions: fields laid out for their threads, neighbours joined."""
 
 from __future__ import annotations
 
@@ -46,8 +45,10 @@ def rewrite(
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Axes of a field in another order, the last one of them cut into pieces of ``stride``
-    elements: those at the same place of their pieces lie side by side."""
+    """Axes of a field in another order, with the last one cut into pieces.
+
+    A piece has ``stride`` elements; elements at the same place of their pieces lie side by side.
+    """
 
     order: tuple[int, ...]
     stride: int
@@ -70,8 +71,10 @@ class _Layout:
 
 
 def _lay_out(kernel: AccessKernel, launch: Launch, chosen: Collection[int]) -> AccessKernel:
-    """Neighbouring threads access neighbouring elements. What else accesses the field goes on to
-    do so where it was."""
+    """Let neighbouring threads access neighbouring elements.
+
+    Other accesses of the field keep the elements that they had.
+    """
     bound = bound_expressions(kernel, launch).accesses
     layouts = {
         n: layout for n in sorted(chosen) if (layout := _layout(bound[n].subscripts, launch))
@@ -120,8 +123,10 @@ def _slowness(form: Affine) -> int:
 
 
 def neighbours(kernel: AccessKernel, launch: Launch) -> Mapping[int, int]:
-    """Return by access number how many adjacent elements a thread reads in as many accesses, for
-    fields whose accesses could all be of that width."""
+    """Return how many adjacent elements a thread accesses in as many accesses, by access.
+
+    Only fields count whose accesses could all be of that width.
+    """
     bound = bound_expressions(kernel, launch).accesses
     by_field: dict[str, list[int]] = {}
     for number, access in enumerate(kernel.accesses):
@@ -203,8 +208,8 @@ def _with_subscripts(access: Access, field: str, subscripts: Subscripts) -> Acce
 
 
 def read_by_all(kernel: AccessKernel) -> frozenset[int]:
-    """Numbers of loads of an element that is the same for all threads, of fields that are not
-    stored to."""
+    """Return the loads, from fields without stores, of an element that is the same for all
+    threads."""
     stored = {a.field for a in kernel.stores}
     return frozenset(
         n for n, access in enumerate(kernel.accesses)

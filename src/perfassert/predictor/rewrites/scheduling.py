@@ -1,10 +1,12 @@
-"""Instructions of a body scheduled anew, as a compiler or author could: within dependences, and
-not past a barrier, but for loads of what the kernel never writes where that is asked for.
+"""Instructions of a body scheduled anew, as a compiler or author could.
 
-Loads come as early as they can and registers last, everything else as soon as its operands are
-there; nothing leaves the branch that decides whether it is executed. Registers are taken to be
-renamed, so that only true dependences count; accesses of one field keep their order where one of
-them writes.
+The order keeps within dependences. No instruction passes a barrier, but for loads of what the
+kernel never writes where that is asked for.
+
+Loads come as early as they can and registers last, every other instruction as soon as its operands
+are there. No instruction leaves the branch that decides whether it is executed. Registers are taken
+to be renamed, so that only true dependences count. Accesses of one field keep their order where one
+of them writes.
 """
 
 from __future__ import annotations
@@ -94,8 +96,10 @@ def remove(
     program: Program,
     bound: Sequence[BoundAccess],
 ) -> InstructionGraph:
-    """Compiled code without these nodes, in its order and with the stall counts that are still
-    needed. Who used the result of one waits for its operands."""
+    """Remove these nodes from compiled code, which keeps its order and the stall counts it needs.
+
+    An instruction that used the result of a removed one waits for its operands.
+    """
     work = _Scheduling(graph, device, program, bound)
     work.gone = gone
     return without(work.graph_with(frozenset(graph.nodes[n].loop for n in gone)), gone)

@@ -54,8 +54,7 @@ class _Arguments:
                         yield parameter.at(member.offset), element
 
     def _region_of(self, place: int) -> ArgumentValue:
-        """Return the argument of a pointer parameter with memory of its own; None if still to be
-        set."""
+        """Return the argument of a pointer to memory of its own; None if still to be set."""
         parameter, value = self._parameters[place], self._given[place]
         if isinstance(value, Buffer) and value.alias is None:
             return self._add(parameter.name, _region(parameter.name, value, self._numbers))
@@ -79,8 +78,7 @@ class _Arguments:
         return content(parameter, value)
 
     def _address(self, name: str) -> int | None:
-        """Return the address of a pointer's memory through all its aliases; None for a cycle of
-        aliases."""
+        """Return the address of a pointer's memory through its aliases; None for a cycle."""
         behind, seen = 0, set()
         while (buffer := self._buffers.get(name)) is not None and buffer.alias is not None:
             if name in seen:
@@ -94,8 +92,7 @@ class _Arguments:
         return pointer(self._order.index(region), region.offset) + behind
 
     def _structure(self, parameter: Parameter, value: Mapping[Any, Any]) -> ArgumentValue:
-        """Return a structure's bytes, with a mask if some are unknown; gaps between members count
-        as known."""
+        """Return a structure's bytes, with a mask if some are unknown; gaps count as known."""
         content, known = bytearray(parameter.size), bytearray(parameter.size)
         inside = {at for m in parameter.members for at in range(m.offset, m.offset + m.size)}
         for at in set(range(parameter.size)) - inside if inside else ():

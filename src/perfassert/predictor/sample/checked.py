@@ -67,8 +67,7 @@ def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) 
 
 
 def _without_contents(launch: Launch) -> Launch:
-    """Return the launch without contents of buffers: closed forms need none, and they may be
-    large."""
+    """Return the launch without contents of buffers: closed forms need none."""
     args = launch.args
     if isinstance(args, Mapping):
         args = {name: _without_content(value) for name, value in args.items()}

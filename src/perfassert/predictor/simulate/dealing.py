@@ -103,8 +103,7 @@ class Alone:
     growing: float
 
     def of(self, longest: float) -> float:
-        """Return the time alone of a block whose longest warp does ``longest`` times the mean's
-        work."""
+        """Return the time alone of a block with ``longest`` times the mean's longest warp."""
         return self.fixed + self.growing * longest
 
 

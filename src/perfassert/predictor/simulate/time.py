@@ -269,8 +269,7 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
-    """Return the time of the unit with most work over that with equal blocks; 1 if blocks are
-    equal."""
+    """Return the time of the unit with most work over that with equal blocks."""
     work, unit = uneven_work(model.bound_launch.kernel), model.unit
     if work is None:
         return 1.0
@@ -310,8 +309,7 @@ def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
 
 
 def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
-    """Staggers of the first blocks in ticks: half of what spreads them over one block's time, and
-    all of it. Blocks that start together stay in step, which real ones do not for long.
+    """Return the staggers of the first blocks in ticks: half of one block's time, and all of it.
 
     A simulation that is cut short before the last of them starts would tell of the first alone:
     what spreads them over more than half of its window is left out, here and after its run, which
