@@ -96,8 +96,7 @@ def check_device(path: str | Path) -> Device:
 
 
 def check_metric(metric: Metric, predictions: Iterable[Prediction] = ()) -> None:
-    """Named and typed as ``expect()`` needs it; reads the same from a prediction, however often,
-    also one that was written to JSON; some prediction has it.
+    """Check that a metric is named and typed for ``expect()``, and reads a prediction repeatably.
 
     ``predictions``: besides the reference ones, where those cannot have it.
     """

@@ -108,8 +108,10 @@ def to_real(
     minimum: float | None = None,
     above: float | None = None,
 ) -> float:
-    """A finite number of Python or of a library (``numpy.float32``), as one of Python; integers
-    stay integers. See :func:`to_integer`."""
+    """Return a finite number of Python or of a library (``numpy.float32``) as one of Python.
+
+    Integers stay integers. See :func:`to_integer`.
+    """
     number: float | None = _as_integer(value)
     if number is None:
         number = _as_float(value)
@@ -136,8 +138,10 @@ def _as_integer(value: Any) -> int | None:
 
 
 def _kind(value: Any) -> str:
-    """Kind of number that NumPy and its like give an array or a scalar: ``b`` for booleans, which
-    are integers before NumPy 2.3, and an empty text for values without such a type."""
+    """Return NumPy's kind of an array or a scalar, or an empty text for values without a dtype.
+
+    Booleans have kind ``b``; they are integers before NumPy 2.3.
+    """
     return str(getattr(getattr(value, "dtype", None), "kind", ""))
 
 

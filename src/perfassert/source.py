@@ -39,8 +39,9 @@ class SourceSpan:
 
 
 def encode_file_name(name: str) -> str:
-    """A file's name as compilers can carry it: they do not escape a quote in PTX, and take a
-    backslash for a separator of folders. :func:`file_name` decodes it.
+    """Return a file's name as compilers can carry it; :func:`file_name` decodes the name.
+
+    Compilers do not escape a quote in PTX, and take a backslash for a separator of folders.
 
     Example:
         >>> encode_file_name('my"kernels/k.cu')

@@ -237,8 +237,10 @@ def find_band(
 
 @lru_cache(maxsize=1)
 def _left_out_factors() -> Mapping[str, Mapping[bool, float]]:
-    """Metric → whether that kind of kernel was measured → by how much a band has to be wider to
-    hold for suites that had no part in it."""
+    """Return the factors by which bands widen for suites left out of the fit.
+
+    The keys are the metric, and True if that kind of kernel was measured.
+    """
     factors: dict[str, dict[bool, float]] = {}
     for entry in read_fit(TABLE).get("left_out", ()):
         factors.setdefault(entry["metric"], {})[entry["measured"]] = float(entry["factor"])

@@ -52,6 +52,8 @@ class PairError:
 
     def probability(self, times_as_fast: float) -> float:
         """Return the probability that a launch predicted ``times_as_fast`` is the faster one."""
+        # With scale 0.02 and power 1, a launch that is predicted to be 1.1 times as fast: odds of
+        # 1 + ln(1.1) / 0.02 = 5.77, and the probability is 5.77 / 6.77 = 0.85.
         distance = log(times_as_fast)
         odds = self.power * log1p(abs(distance) / self.scale)
         likely = 1 / (1 + exp(-odds))

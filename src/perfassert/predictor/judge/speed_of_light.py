@@ -56,8 +56,11 @@ def _computes(operation: str) -> bool:
 
 
 def least_cycles(name: str, device: Device) -> float:
-    """Cycles of an SM for each warp instruction of the class, all of its pipelines issuing: λ, and
-    of matrix instructions no more than the rate of the units allows."""
+    """Return the cycles of an SM per warp instruction of the class, if all its pipelines issue.
+
+    The cycles are the issue time λ; those of matrix instructions are at most the work of one warp
+    over the rate of the units.
+    """
     operation, variant = device.operation(name), MatrixVariant.from_name(name)
     scope = device.pipelines[operation.pipeline]
     cycles = operation.issue / (device.schedulers_per_unit if scope is Scope.SCHEDULER else 1)

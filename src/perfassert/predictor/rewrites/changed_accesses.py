@@ -40,8 +40,7 @@ def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> Bou
 
 
 def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:
-    """Bytes of the field; what the access and those of its kind reach, where nothing is known of
-    it."""
+    """Return the bytes of the field; where these are unknown, the bytes that the accesses reach."""
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
         return prod(given.shape) * access.bytes

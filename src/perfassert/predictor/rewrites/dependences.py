@@ -214,8 +214,7 @@ class Dependences:
         return item.kind is ItemKind.NODE and self.graph.nodes[item.number].operation == "branch"
 
     def passing_loads(self) -> frozenset[int]:
-        """Return the global loads of fields that the kernel has not written before, in any
-        iteration.
+        """Return the global loads of fields that the kernel has written in no iteration before.
 
         No barrier lets such a load see a value that was not there at first.
         """

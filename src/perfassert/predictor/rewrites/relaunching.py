@@ -62,8 +62,7 @@ def asks_for_grid(kernel: Description) -> bool:
 
 
 def resize_blocks(launch: Launch, block: Extent, kernel: Kernel) -> dict[str, object]:
-    """Return the changes, as what-if takes them, to blocks of another size that cover the same
-    threads."""
+    """Return the changes, for what-if, to blocks of another size that cover the same threads."""
     if launch.domain is not None or isinstance(kernel, AccessKernel):
         return {"block": block}
     pairs = zip(launch.grid, launch.block, block, strict=True)

@@ -208,8 +208,7 @@ def _with_subscripts(access: Access, field: str, subscripts: Subscripts) -> Acce
 
 
 def read_by_all(kernel: AccessKernel) -> frozenset[int]:
-    """Return the loads, from fields without stores, of an element that is the same for all
-    threads."""
+    """Return the loads of an element common to all threads, from fields without stores."""
     stored = {a.field for a in kernel.stores}
     return frozenset(
         n for n, access in enumerate(kernel.accesses)

@@ -80,8 +80,10 @@ def load_before_barriers(
     program: Program | None,
     bound: Sequence[BoundAccess],
 ) -> InstructionGraph:
-    """Loads of what the kernel has not written before are issued before barriers that they need not
-    wait for, with what computes their addresses; everything else keeps its order."""
+    """Move loads of what the kernel has not written before ahead of barriers.
+
+    The instructions that compute their addresses move along. Everything else keeps its order.
+    """
     work = _Scheduling(graph, device, program, bound)
     work.passing, work.pinned = work.passing_loads(), True
     if not work.passing:
@@ -212,9 +214,11 @@ class _Scheduling(Dependences):
     def after_last_use(
         self, items: Sequence[BodyItem]
     ) -> tuple[Sequence[BodyItem], Mapping[int, int]]:
-        """Loads for the next iteration behind the last one that reads what the previous iteration
-        has loaded into their registers; places of both in the new order. Graphs by hand have no
-        registers."""
+        """Move loads for the next iteration behind the last reader of their registers.
+
+        This reader uses what the previous iteration has loaded. The second result maps places of
+        loads to those of their readers, both in the new order. Graphs by hand have no registers.
+        """
         last = self.last_readers(items) if self.ahead and self.program is not None else {}
         behind: dict[BodyItem, list[BodyItem]] = {}
         for load, reader in last.items():
@@ -224,8 +228,8 @@ class _Scheduling(Dependences):
         return order, {place[load]: place[reader] for load, reader in last.items()}
 
     def early_order(self, steps: Sequence[Step]) -> list[int]:
-        """Loads that pass a barrier, and what only computes for them, right after what they wait
-        for."""
+        """Order loads that pass a barrier, and what only computes for them, right behind their
+        waits."""
         place = list(range(len(steps)))
         fences = [k for k, s in enumerate(steps) if s.node is not None and s.node.fence]
         needed: set[int] = set()

@@ -22,8 +22,10 @@ _OTHERWISE = 4  # where no number of copies divides the trips
 
 
 def unroll_loops(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
-    """The innermost ones of these loops unrolled; those that run once or wait for other warps in
-    every iteration stay."""
+    """Return the innermost of these loops unrolled.
+
+    Loops that run once or wait for other warps in every iteration stay.
+    """
     counts = {loop: unroll_factor(graph, loop) for loop in sorted(loops)}
     counts = {loop: count for loop, count in counts.items() if count > 1}
     return _Unrolling(graph, counts).graph() if counts else graph
@@ -41,8 +43,10 @@ def unroll_factor(graph: InstructionGraph, loop: int) -> int:
 
 
 class _Unrolling:
-    """``counts``: copies of the bodies by loop; ``first``: number of the second copy's first
-    node."""
+    """Unrolling of loops of one graph.
+
+    ``counts``: copies of the bodies by loop. ``first``: number of the second copy's first node.
+    """
 
     def __init__(self, graph: InstructionGraph, counts: Mapping[int, int]) -> None:
         self.before = graph

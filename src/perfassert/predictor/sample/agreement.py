@@ -27,8 +27,7 @@ from perfassert.kernel.machine import Kind, Space
 from perfassert.source import SourceSpan
 
 _ARRIVALS = (Kind.SYNC_WAIT, Kind.WARP_WAIT, Kind.EXIT)
-"""Each side of a divergent branch arrives or ends on its own, which graphs count as one
-instruction."""
+"""Kinds that each side of a divergent branch executes by itself; graphs count them once."""
 _SPACES = {
     "global": (Space.GLOBAL, Space.GENERIC),
     "shared": (Space.SHARED,),

@@ -174,8 +174,10 @@ def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
 
 
 def _reads_bits(program: Program, address: int, side: Sequence[ProgramInstruction]) -> bool:
-    """Tell a side in which integer arithmetic takes the number apart that was compared before it,
-    and that touches no memory."""
+    """Return True if integer arithmetic on this side uses the number compared before the branch.
+
+    The side must not touch memory.
+    """
     if any(i.accesses or i.fence or i.bulk for i in side):
         return False
     jump = next(i for i in program.instructions if i.address == address)
@@ -220,8 +222,10 @@ def _only_on(
 
 
 def _deciding(machine: MachineCode, jump: int) -> list[Micro]:
-    """Operations that lead to what decides a jump, up to the first of floats and of memory: of each
-    register the one before that stands next to it in the code."""
+    """Return the operations that lead to a jump's condition, up to those of floats and memory.
+
+    For each register the nearest operation before its use in the code counts.
+    """
     instruction = machine.instructions[jump]
     wanted = {instruction.guard, *(s for o in instruction.operations for s in o.sources)} - {-1, 0}
     operations = []

@@ -309,7 +309,10 @@ def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
 
 
 def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
-    """Return the staggers of the first blocks in ticks: half of one block's time, and all of it.
+    """Return the staggers in ticks that spread the first blocks' starts over a block's time.
+
+    Simulated blocks that start together stay in step, which real ones do not for long. One stagger
+    spreads the starts over half of the time, one over all of it.
 
     A simulation that is cut short before the last of them starts would tell of the first alone:
     what spreads them over more than half of its window is left out, here and after its run, which
