@@ -75,7 +75,7 @@ def case_of(prediction: Prediction) -> Case:
 
 
 def check_device(path: str | Path) -> Device:
-    """The file is complete, named as its device, and predicts like any other; the device."""
+    """Check that a device file is complete, well named, and predicts; return its device."""
     place = Path(path)
     device = load_device(place)  # raises DeviceFileError, which names file, key and reason
     _require(place.stem == device.name, f"{place}: its name must be {device.name}.toml")
@@ -141,7 +141,7 @@ def check_optimizer(
     matches: Sequence[Prediction] = (),
     silent_on: Sequence[Prediction] = (),
 ) -> None:
-    """Named and of a known category; its matches are sound, repeatable, and change nothing.
+    """Check an optimizer's name and category; its matches are sound, repeatable, change nothing.
 
     ``matches``: predictions that it must have something to say of; ``silent_on``: none. Besides,
     it is shown the reference predictions.
@@ -236,7 +236,7 @@ def check_frontend(
 def check_report_format(
     write: Callable[[Sequence[Mapping[str, Any]]], str], named: bool = True
 ) -> str:
-    """A text of no, one and several predictions, the same each time; the text of several.
+    """Check reports of no, one and several predictions for repeatability; return that of several.
 
     ``named``: every kernel and device is named in it.
     """

@@ -47,7 +47,7 @@ def to_integer(
     minimum: int | None = None,
     maximum: int = LARGEST,
 ) -> int:
-    """An integer of Python or of a library (``numpy.int32``), as one of Python.
+    """Return an integer of Python or of a library (``numpy.int32``) as one of Python.
 
     ``what`` is the argument as its user knows it; ``error`` is raised for anything else, booleans
     among it, and for what lies outside ``minimum`` and ``maximum``.
@@ -62,7 +62,10 @@ def to_integer(
 
 
 def to_boolean(value: Any, what: str, error: type[PerfAssertError]) -> bool:
-    """True or False of Python or of a library, or 1 or 0. See :func:`to_integer`."""
+    """Return True or False for a boolean of Python or of a library, or for 1 or 0.
+
+    See :func:`to_integer` for the arguments.
+    """
     plain = value.item() if hasattr(value, "item") and not _axes(value) else value
     if not isinstance(plain, (bool, int)) or plain not in (0, 1):
         raise error(f"{what} must be True or False, not {in_short(value)}")
@@ -74,7 +77,7 @@ _MOST_ITEMS = 2**16
 
 
 def to_list(value: Iterable[T], what: str, error: type[PerfAssertError]) -> list[T]:
-    """The items of what a user gives as a list, of which there are not too many to look at."""
+    """Return the items of a user's list, after a check that they are not too many."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise error(f"{what} must be a list, not {in_short(value)}")
     items = list(islice(value, _MOST_ITEMS + 1))
@@ -86,7 +89,7 @@ def to_list(value: Iterable[T], what: str, error: type[PerfAssertError]) -> list
 def to_integers(
     value: Any, what: str, error: type[PerfAssertError], minimum: int, maximum: int = LARGEST
 ) -> tuple[int, ...]:
-    """An integer, or several in a tuple, list or array: at most some, as of axes."""
+    """Return one integer, or several of a tuple, list or array, as a tuple of a few at most."""
     if _as_integer(value) is not None:
         return (to_integer(value, what, error, minimum, maximum),)
     ordered = not isinstance(value, (str, bytes, Mapping, Set))

@@ -35,7 +35,7 @@ def atomic_cycles(model: Model) -> float:
 
 
 def _whole_cycles(model: Model) -> float:
-    """Cycles of the whole L2, if all slices do the same; 0 if its rate is not known."""
+    """Return the cycles of the whole L2 if all slices do the same; 0 if its rate is not known."""
     kernel, device = model.bound_launch.kernel, model.device
     if not device.l2_atomic_lane_cycles or not isinstance(kernel, BoundKernel):
         return 0.0

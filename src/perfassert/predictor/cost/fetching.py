@@ -52,7 +52,7 @@ class Fetching:
         self.changed: dict[int, Node] = {}
 
     def apply(self, graph: InstructionGraph) -> InstructionGraph:
-        """The graph; as it is where its code fits into the unit's cache."""
+        """Return the graph with fetches; unchanged where its code fits into the unit's cache."""
         code_passes = passes(graph, self.kernel, self.device)
         if not code_passes or not self.device.instruction_fetch_bytes_per_cycle:
             return graph
@@ -92,7 +92,7 @@ class Fetching:
             self.wait(first, EdgeSource(last.index, code_pass.loop, 1))
 
     def ask(self, node: Node, cycles: float, latency: float = 0.0) -> float:
-        """The node asks for so much; what is left over by whole grains."""
+        """Let the node request code for whole grains of cycles; return the cycles left over."""
         served = floor(cycles * GRAIN) / GRAIN
         rule = node.latency or self.latencies[node.operation]
         assert isinstance(rule, Latency)
@@ -105,7 +105,7 @@ class Fetching:
         return cycles - served
 
     def wait(self, node: Node, source: EdgeSource) -> None:
-        """The node waits for what another one has asked for."""
+        """Let the node wait for code that another node has requested."""
         now = self.changed.get(node.index, node)
         self.changed[node.index] = now._replace(edges=(*now.edges, Edge((source,))))
 

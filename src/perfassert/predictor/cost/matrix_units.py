@@ -22,7 +22,7 @@ _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 
 
 def operand_bytes(operation: str) -> float:
-    """Bytes that one warp's part of a matrix instruction reads from shared memory."""
+    """Return the bytes that one warp's part of a matrix instruction reads from shared memory."""
     variant = MatrixVariant.from_name(operation)
     if variant is None:
         return 0.0
@@ -41,7 +41,7 @@ class MatrixUnits:
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
 
     def add_product(self, node: Node) -> Node | None:
-        """Add what a matrix product demands; None for a node that has nothing to do with them."""
+        """Add the demands of a matrix product; return None for a node of another kind."""
         variant = MatrixVariant.from_name(node.operation)
         if variant is None or variant.unit != STARTED:
             read = self._cycles(operand_bytes(node.operation))

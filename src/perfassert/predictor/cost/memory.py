@@ -45,7 +45,7 @@ _LINES = 2  # that a warp's load touches, of which each may be the one that it w
 
 
 def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:
-    """A hand-made graph whose nodes know the numbers of the accesses that they name."""
+    """Return a hand-made graph whose nodes know the numbers of the accesses that they name."""
     loads = iter(range(len(kernel.loads)))
     stores = iter(range(len(kernel.loads), len(kernel.accesses)))
     nodes = tuple(
@@ -56,8 +56,10 @@ def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionG
 
 
 def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -> float:
-    """Cycles of an SM for each further page that a warp's lanes lie in: all SMs share the device's
-    translations, unless their own tables hold all pages of a wave."""
+    """Return the cycles of an SM for each further page that a warp's lanes lie in.
+
+    All SMs share the device's translations, unless their own tables hold all pages of a wave.
+    """
     pages = estimate.diagnostics.get("wave_tlb_pages", 0.0)
     if not device.tlb_pages_per_cycle or pages <= device.tlb_pages:
         return 0.0
@@ -120,7 +122,7 @@ class MemorySystem:
     def apply(
         self, graph: InstructionGraph, own_latencies: Mapping[str, object]
     ) -> InstructionGraph:
-        """The graph with demands; nodes of a class in ``own_latencies`` keep those."""
+        """Return the graph with demands; classes in ``own_latencies`` keep their nodes."""
         nodes = []
         self.served = self._serve_loads(graph)
         self.products = MatrixUnits(graph.nodes, self.device, LOAD_STORE_UNIT)
@@ -133,7 +135,7 @@ class MemorySystem:
         return replace(graph, nodes=tuple(nodes))
 
     def add_access(self, node: Node, trips: int) -> Node:
-        """Add to a node what its access demands of queue, load-store unit and L2."""
+        """Add to a node the demands of its accesses on queue, load-store unit and L2."""
         if self.counted and (product := self.products.add_product(node)):
             return product
         if node.touches and self.pieces and self.pieces[node.touches[0]]:
@@ -207,7 +209,7 @@ class MemorySystem:
         return [(LOAD_STORE_UNIT, 2 * cycles), (CLUSTER_NETWORK, bytes_ / width if width else 0.0)]
 
     def bulk(self, node: Node, number: int) -> Node:
-        """A bulk copy: it passes shared memory's pipe at its width, and the L2, but no queue."""
+        """Return the node of a bulk copy, which uses shared memory's pipe and L2, but no queue."""
         operation, device = self.device.operation(node.operation), self.device
         cost, load = self.estimate.accesses[number], self.fields[number][1]
         sectors = cost.sectors * self.pieces[number]
@@ -247,7 +249,7 @@ class MemorySystem:
         return total
 
     def growth(self, load: float) -> dict[int, float]:
-        """Cycles by which loads get slower, by node, where DRAM is busy for that share of time."""
+        """Return by node the cycles that loads take longer if DRAM is busy for that share."""
         cycles = self.device.dram_latency * self.device.dram_latency_growth * load
         return {node: cycles * share for node, share in self.from_dram.items() if share}
 

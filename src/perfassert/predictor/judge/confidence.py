@@ -105,7 +105,7 @@ class _Weights:
         return min(1.0, max(of_all))
 
     def _beside(self, assumption: Assumption) -> float:
-        """The share of a stand-in that no node names: of what its line does, or else all of it."""
+        """Return the share of a stand-in that no node names: of what its line does, or else 1."""
         if assumption.span is None:
             return 1.0
         where = (assumption.span.file, assumption.span.line)

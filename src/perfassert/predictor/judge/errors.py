@@ -81,7 +81,7 @@ class KnownError:
     most: Mapping[str, float] = field(default_factory=dict)
 
     def find_outside(self, traits: Mapping[str, float]) -> str:
-        """The trait that nothing like was measured with, in words; or ``""``."""
+        """Return the trait in which the kernel exceeds all measured ones, in words; or ``""``."""
         for name, most in self.most.items():
             value = traits.get(name, 0.0)
             if value > most * _BEYOND:
@@ -105,7 +105,7 @@ def _table() -> Mapping[str, KnownErrors]:
 
 
 def read_traits(diagnostics: Mapping[str, float], registers: int) -> dict[str, float]:
-    """The :data:`TRAITS` of a prediction."""
+    """Return the :data:`TRAITS` of a prediction."""
     known = {**diagnostics, "registers": registers}
     return {name: float(known[name]) for name in TRAITS}
 
@@ -124,7 +124,7 @@ _FURTHER_FACTS: Mapping[KernelKind, set[str]] = {
 
 
 def kind_of(prediction: PredictionValues, device: Device) -> PredictionKind:
-    """The kind that a prediction counts as."""
+    """Return the kind that a prediction counts as."""
     return PredictionKind(device.arch, prediction.kernel_kind.value, prediction.limiter)
 
 
@@ -195,7 +195,7 @@ def error_band(
 
 
 def widen(band: ErrorBand, factors: Mapping[bool, float]) -> ErrorBand:
-    """The band as left-out suites ask for; ``factors`` by whether such kernels were measured."""
+    """Return the band as left-out suites ask for; ``factors``: by True if such were measured."""
     if band.error is None:
         return band
     of_measured = factors.get(True, 1.0)
@@ -249,18 +249,18 @@ def _left_out_factors() -> Mapping[str, Mapping[bool, float]]:
 
 @lru_cache(maxsize=4096)
 def _error_of_like(metric: str, kind: PredictionKind) -> float | None:
-    """The error of what is most like a kind that does not count itself, or else the widest."""
+    """Return the error of the kinds most like this one, itself excluded, or else the widest."""
     return error_of_like(_table().get(metric, {}), kind)
 
 
 def error_of_like(known: KnownErrors, kind: PredictionKind) -> float | None:
-    """The error of what is most like a kind, without its own."""
+    """Return the error of the kinds most like this one, itself excluded."""
     return nearest_error(kind, {k: row.error for k, row in known.items() if k != kind})
 
 
 @lru_cache(maxsize=1)
 def _widest() -> float:
-    """The error of the metric, and the kind, that is known worst."""
+    """Return the largest measured error of any metric and kind, guesses excluded."""
     every = (row for rows in _table().values() for row in rows.values())
     return max((row.error for row in every if row.kind != GUESSED), default=1.0)
 
@@ -274,5 +274,5 @@ def nearest_error(kind: PredictionKind, errors: Mapping[PredictionKind, float]) 
 
 
 def examples_of(kind: PredictionKind) -> tuple[PredictionKind, ...]:
-    """The kind, and those that stand for it where it was not measured, the most alike first."""
+    """Return the kind and those that stand for it if it was not measured, most alike first."""
     return kind, replace(kind, arch=ANY), replace(kind, arch=ANY, limiter=ANY)

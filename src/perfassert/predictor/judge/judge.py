@@ -107,7 +107,7 @@ def judge(question: Question, model: Model) -> PredictionValues:
 
 
 def _least_model(question: Question, model: Model) -> Model:
-    """The same launch with the least of what is assumed where data decides."""
+    """Return the model of the same launch with the least of what is assumed about data."""
     bound = model.bound_launch.kernel
     assert isinstance(bound, BoundKernel)
     from perfassert.predictor.sample.executed import bind_least
@@ -149,7 +149,7 @@ def _approximations(model: Model) -> tuple[Assumption, ...]:
 
 
 def _clocked_down(model: Model) -> Iterator[Assumption]:
-    """A clock below the nominal one."""
+    """Yield an assumption for a clock below the nominal one."""
     clock, nominal = model.device.clock_hz, model.bound_launch.device.clock_hz
     if clock < nominal:
         yield Assumption(

@@ -110,7 +110,7 @@ def _guesses(prediction: PredictionValues) -> frozenset[str]:
 
 
 def pair_kind(first: TimedLaunch, second: TimedLaunch) -> PairKind:
-    """The kind of two launches."""
+    """Return the kind of a pair of launches."""
     way = "compiled" if first.compiled or second.compiled else "described"
     kernel = SAME if first.kernel == second.kernel else OTHER
     limiter = first.limiter if first.limiter == second.limiter else OTHER
@@ -118,7 +118,7 @@ def pair_kind(first: TimedLaunch, second: TimedLaunch) -> PairKind:
 
 
 def examples_of_pair(kind: PairKind) -> Iterator[PairKind]:
-    """The kind, and those that stand for it where it was not measured, the most alike first."""
+    """Return the kind and those that stand for it if it was not measured, most alike first."""
     yield kind
     if kind.limiter != OTHER:
         yield replace(kind, limiter=ANY)
@@ -128,7 +128,7 @@ def examples_of_pair(kind: PairKind) -> Iterator[PairKind]:
 
 
 def pair_error(kind: PairKind) -> PairError:
-    """The error of such pairs, or of those most like them."""
+    """Return the error of pairs of this kind, or of the kinds most like it."""
     table = _table()
     return next(table[k] for k in examples_of_pair(kind) if k in table)
 

@@ -91,7 +91,7 @@ class Agreement:
         self.compared = self.counted = 0
 
     def differences(self) -> Iterator[Disagreement]:
-        """Every instruction on which they differ."""
+        """Yield every instruction on which execution and closed form differ."""
         for group in bind_groups(self.kernel, self.effective_launch):
             yield from self._group(group, "global", self.effective_launch)
         for space in ("shared", "local", "constant"):
@@ -239,7 +239,7 @@ def _position(block: int, launch: Launch) -> tuple[int, int, int]:
 def _standing_for(
     block: tuple[int, int, int], launch: Launch, effective_launch: Launch
 ) -> Sequence[tuple[int, ...]]:
-    """Blocks of a wider grid, whose work a loop over the grid does in this one."""
+    """Return the blocks of a wider grid whose work a loop over the grid does in this one."""
     axes = (
         range(b, w, n) for b, n, w in zip(block, launch.grid, effective_launch.grid, strict=True)
     )

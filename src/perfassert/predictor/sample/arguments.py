@@ -23,7 +23,7 @@ Given = Union[Mapping[str, Any], Any]
 
 
 def execution_arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[ArgumentValue]:
-    """One for each parameter; behind them the regions that only structures point into."""
+    """Return one argument per parameter, then the regions that only structures point into."""
     return _Arguments(parameters, launch).found
 
 

@@ -116,12 +116,12 @@ def _floating(dtype: str | None) -> str:
 
 
 def _number(dtype: str | None) -> ArgumentValue:
-    """A parameter that is not given: 1.5, if it is a float."""
+    """Return the value of a parameter that is not given: 1.5 if it is a float."""
     return {"float": b"\0\0\xc0\x3f", "double": b"\0\0\0\0\0\0\xf8\x3f"}.get(_floating(dtype))
 
 
 def _with_ordinary_numbers(machine: MachineCode, loads: Mapping[int, str]) -> MachineCode:
-    """The code with presets in the place of what loads read."""
+    """Return the code with presets in the place of what loads read."""
     instructions = list(machine.instructions)
     presets: list[Preset] = []
     for number, dtype in loads.items():

@@ -81,7 +81,7 @@ def _rate(running: Sequence[_Running]) -> list[float]:
 
 
 def _demand(block: BlockWork) -> float:
-    """The share of the unit that the block can use."""
+    """Return the share of the unit that the block can use."""
     return min(1.0, block.work / block.alone) if block.alone else 1.0
 
 

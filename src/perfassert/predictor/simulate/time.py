@@ -93,7 +93,7 @@ class UnitRun:
 def loaded_model(
     bound_launch: BoundLaunch, launch: Launch, device: Device, edit: Edit | None = None
 ) -> Model:
-    """The model of a launch at the clock that its load leaves.
+    """Return the model of a launch at the clock that its load leaves.
 
     With ρ, the share of the time at the nominal clock f for which matrix units are busy, that is
     f − ρ · (f − s), where s is what the device sustains under their load.
@@ -117,7 +117,7 @@ def _matrix_pipelines(model: Model) -> Iterator[str]:
 
 
 def launch_time(model: Model) -> Time:
-    """The time of a launch: its simulated unit and DRAM behind it, never below any bound."""
+    """Return the time of a launch: its simulated unit with DRAM behind it, at least every bound."""
     return _combine(model, _roofline(model))
 
 
@@ -329,7 +329,7 @@ def _all_started(unit: Unit, stagger: int, totals: Totals) -> bool:
 
 
 def _extrapolate_end(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
-    """The end in ticks; what was not simulated goes on at the rate of the second half."""
+    """Return the end in ticks; what was not simulated goes on at the rate of the second half."""
     if not totals.cut_short:
         return (), totals.end
     count = sum(totals.issued)
@@ -364,7 +364,7 @@ def _limits(model: Model, alone: Mapping[str, float]) -> dict[str, float]:
 def _limiter(
     bounds: Mapping[str, float], seconds: float, model: Model, uneven: float, dispatch: float
 ) -> str:
-    """The busiest server, if it is busy for half of the time; else what keeps it from being so.
+    """Return the busiest server if it is busy for half of the time, else what holds it back.
 
     Blocks too small for the rate at which the device starts them are a lack of parallelism.
     """
