@@ -192,10 +192,10 @@ class Timeline(tuple[Lane, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Where the warps' time goes, and what would help; ``waits``: the longest first; ``seal``:
-    digest of what the predictor made.
+    """Stalls and advice: shares of the warps' time, and the changes that would help.
 
-    ``trials``: what was compiled with a change; ``left_out``: what was not, and ``reason``: why.
+    ``waits``: the longest first. ``seal``: digest of the predictor's result. ``trials``: what was
+    compiled with a change. ``left_out``: what was not, and ``reason``: why.
     """
 
     stalls: Mapping[str, float]

@@ -259,7 +259,7 @@ def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> 
 
 
 def _first(places: _Places, counts: IntArray) -> BoolArray:
-    """The first so many of each thread."""
+    """Return a mask of the first ``counts`` places of each thread."""
     if len(places.threads) == counts.sum():
         return np.ones(len(places.threads), np.bool_)
     start = np.searchsorted(places.threads, np.arange(len(counts)))

@@ -61,6 +61,7 @@ def shorten_loops(graph: InstructionGraph, share: float) -> InstructionGraph:
                 loops[number] = replace(loop, trips=trips, each=each)
                 shorten(loop.body, min(1.0, share * before / max(trips, 1)))
 
+    # A share of 0.1: an outer loop of 100 trips runs 10 times, and its inner loops keep all trips.
     shorten(graph.body, share)
     return replace(graph, loops=tuple(loops))
 
