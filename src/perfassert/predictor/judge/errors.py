@@ -29,7 +29,7 @@ WITH_ERROR_BAND = (
     "registers", "spill_bytes", "instructions", "advice_speedup", "speed_of_light", "headroom",
     "load_width", "store_width", "bank_conflicts",
 )  # fmt: skip
-"""What has a number that can be wrong."""
+"""Metrics whose number has an error band."""
 LIKE = {
     "cycles": "time",
     "roofline_time": "time",

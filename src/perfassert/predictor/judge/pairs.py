@@ -1,4 +1,4 @@
-"""How sure it is which of two launches is faster: errors of pairs, as they were measured.
+"""Probability that one of two launches is faster, from measured errors of pairs of launches.
 
 Most of the error of a time is common to two launches of one kernel on one device, so that their
 order is known far better than either time. Of pairs of measured launches whose predicted times
