@@ -1,4 +1,4 @@
-"""Checks that the tests of a plug-in call: does what it adds keep to what perfassert relies on?
+"""Checks for the tests of a plug-in: its additions keep to what perfassert relies on.
 
 Every function raises ``AssertionError`` with the reason, or returns. They need no GPU and no test
 framework::
@@ -56,12 +56,12 @@ def reference_kernels() -> tuple[tuple[Kernel, Launch], ...]:
 
 @lru_cache(maxsize=1)
 def reference_predictions() -> tuple[Prediction, ...]:
-    """Those kernels on an A100."""
+    """Return the predictions of the reference kernels on an A100."""
     return tuple(predict(k, launch, REFERENCE_DEVICE) for k, launch in reference_kernels())
 
 
 def case_of(prediction: Prediction) -> Case:
-    """What an optimizer is shown of a prediction, for tests of its own.
+    """Return the case that an optimizer is shown of a prediction, for the optimizer's own tests.
 
     Raises ``ValueError`` for a kernel without instructions and for a prediction that was read from
     a file, of which there is none.
@@ -75,7 +75,7 @@ def case_of(prediction: Prediction) -> Case:
 
 
 def check_device(path: str | Path) -> Device:
-    """The file is complete, named as its device, and predicts like any other; the device."""
+    """Check that a device file is complete, well named, and predicts; return its device."""
     place = Path(path)
     device = load_device(place)  # raises DeviceFileError, which names file, key and reason
     _require(place.stem == device.name, f"{place}: its name must be {device.name}.toml")
@@ -96,8 +96,7 @@ def check_device(path: str | Path) -> Device:
 
 
 def check_metric(metric: Metric, predictions: Iterable[Prediction] = ()) -> None:
-    """Named and typed as ``expect()`` needs it; reads the same from a prediction, however often,
-    also one that was written to JSON; some prediction has it.
+    """Check that a metric is named and typed for ``expect()``, and reads a prediction repeatably.
 
     ``predictions``: besides the reference ones, where those cannot have it.
     """
@@ -142,7 +141,7 @@ def check_optimizer(
     matches: Sequence[Prediction] = (),
     silent_on: Sequence[Prediction] = (),
 ) -> None:
-    """Named and of a known category; its matches are sound, repeatable, and change nothing.
+    """Check an optimizer's name and category; its matches are sound, repeatable, change nothing.
 
     ``matches``: predictions that it must have something to say of; ``silent_on``: none. Besides,
     it is shown the reference predictions.
@@ -205,7 +204,7 @@ def check_frontend(
     launch: Launch | None = None,
     device: str | Path | Device = REFERENCE_DEVICE,
 ) -> Kernel:
-    """It makes the same kernel each time and says what is wrong with a path or a name; the kernel.
+    """Check that ``make`` repeats its kernel and reports a wrong path or name; return the kernel.
 
     ``launch``, where given, is predicted too.
     """
@@ -237,7 +236,7 @@ def check_frontend(
 def check_report_format(
     write: Callable[[Sequence[Mapping[str, Any]]], str], named: bool = True
 ) -> str:
-    """A text of no, one and several predictions, the same each time; the text of several.
+    """Check reports of no, one and several predictions for repeatability; return that of several.
 
     ``named``: every kernel and device is named in it.
     """

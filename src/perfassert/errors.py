@@ -9,13 +9,18 @@ import re
 from collections.abc import Iterable
 
 _OLDER_COMMAND = re.compile(r"##(?=\[|vso\[)")
-"""Commands that runners of GitHub and Azure take from anywhere in a line. Its second sign is
-spelled as JSON spells it, so that data stay data."""
+"""Older commands that runners of GitHub and Azure take from anywhere in a line.
+
+Their second sign is spelled as JSON spells it, so that data stay data.
+"""
 
 
 def printable(text: str, lines: bool = True) -> str:
-    """Names and messages of others, for people: control characters and marks that turn text around
-    are spelled out, nothing is a command to GitHub or Azure; ``lines``: those of the text stay."""
+    """Return others' names and messages for people, free of control characters and commands.
+
+    Control characters and marks that turn text around are spelled out. Commands of GitHub or Azure
+    are disarmed. ``lines``: True keeps the line ends of the text.
+    """
     if text.isprintable() and "::" not in text and "##" not in text:
         return text
     kept = "\n\t" if lines else ""
@@ -25,7 +30,7 @@ def printable(text: str, lines: bool = True) -> str:
 
 
 def in_short(value: object) -> str:
-    """For messages: a value of a user as it was written; of hundreds of digits, the start."""
+    """Return a user's value as text for a message, cut after 160 characters if it has over 200."""
     try:
         text = repr(value)
     except Exception:  # of an integer of thousands of digits, or of an object of others
@@ -400,7 +405,7 @@ _KINDS = {"Mapping": "a mapping", "Sequence": "a list", "str": "a text", "Kernel
 
 
 class ExpectationFailed(AssertionError):
-    """At least one expectation does not hold; the message is a table of metrics and verdicts.
+    """Failure of at least one expectation; the message is a table of metrics and verdicts.
 
     An ``AssertionError``, so that pytest reports a failed test. Raised by
     :meth:`perfassert.Prediction.expect`, :meth:`perfassert.Ranking.expect` and

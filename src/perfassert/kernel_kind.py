@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class KernelKind(str, Enum):
-    """How a kernel was described; the values are those of JSON and of the tables of errors."""
+    """Way in which a kernel was described, with the values of JSON and the tables of errors."""
 
     COMPILED = "compiled"
     """Code of a compiler, which knows the registers that it spills."""

@@ -47,7 +47,7 @@ def to_integer(
     minimum: int | None = None,
     maximum: int = LARGEST,
 ) -> int:
-    """An integer of Python or of a library (``numpy.int32``), as one of Python.
+    """Return an integer of Python or of a library (``numpy.int32``) as one of Python.
 
     ``what`` is the argument as its user knows it; ``error`` is raised for anything else, booleans
     among it, and for what lies outside ``minimum`` and ``maximum``.
@@ -62,7 +62,10 @@ def to_integer(
 
 
 def to_boolean(value: Any, what: str, error: type[PerfAssertError]) -> bool:
-    """True or False of Python or of a library, or 1 or 0. See :func:`to_integer`."""
+    """Return True or False for a boolean of Python or of a library, or for 1 or 0.
+
+    See :func:`to_integer` for the arguments.
+    """
     plain = value.item() if hasattr(value, "item") and not _axes(value) else value
     if not isinstance(plain, (bool, int)) or plain not in (0, 1):
         raise error(f"{what} must be True or False, not {in_short(value)}")
@@ -74,7 +77,7 @@ _MOST_ITEMS = 2**16
 
 
 def to_list(value: Iterable[T], what: str, error: type[PerfAssertError]) -> list[T]:
-    """The items of what a user gives as a list, of which there are not too many to look at."""
+    """Return the items of a user's list, after a check that they are not too many."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise error(f"{what} must be a list, not {in_short(value)}")
     items = list(islice(value, _MOST_ITEMS + 1))
@@ -86,7 +89,7 @@ def to_list(value: Iterable[T], what: str, error: type[PerfAssertError]) -> list
 def to_integers(
     value: Any, what: str, error: type[PerfAssertError], minimum: int, maximum: int = LARGEST
 ) -> tuple[int, ...]:
-    """An integer, or several in a tuple, list or array: at most some, as of axes."""
+    """Return one integer, or several of a tuple, list or array, as a tuple of a few at most."""
     if _as_integer(value) is not None:
         return (to_integer(value, what, error, minimum, maximum),)
     ordered = not isinstance(value, (str, bytes, Mapping, Set))
@@ -108,8 +111,10 @@ def to_real(
     minimum: float | None = None,
     above: float | None = None,
 ) -> float:
-    """A finite number of Python or of a library (``numpy.float32``), as one of Python; integers
-    stay integers. See :func:`to_integer`."""
+    """Return a finite number of Python or of a library (``numpy.float32``) as one of Python.
+
+    Integers stay integers. See :func:`to_integer`.
+    """
     number: float | None = _as_integer(value)
     if number is None:
         number = _as_float(value)
@@ -136,13 +141,15 @@ def _as_integer(value: Any) -> int | None:
 
 
 def _kind(value: Any) -> str:
-    """Kind of number that NumPy and its like give an array or a scalar: ``b`` for booleans, which
-    are integers before NumPy 2.3, and an empty text for values without such a type."""
+    """Return NumPy's kind of an array or a scalar, or an empty text for values without a dtype.
+
+    Booleans have kind ``b``; they are integers before NumPy 2.3.
+    """
     return str(getattr(getattr(value, "dtype", None), "kind", ""))
 
 
 def _as_float(value: Any) -> float | None:
-    """What says that it is a number; no text, no array of several, no boolean of a library."""
+    """Return the value as a float; None for text, arrays with axes, and booleans."""
     if isinstance(value, bool) or not hasattr(value, "__float__") or _axes(value):
         return None
     if _kind(value) not in ("", "f", "i", "u"):
@@ -154,7 +161,7 @@ def _as_float(value: Any) -> float | None:
 
 
 def _axes(value: Any) -> Any:
-    """Of an array of a library; 0 of a number."""
+    """Return the number of axes of an array; False (0) for a plain number."""
     axes: Any = getattr(value, "ndim", False)
     return axes
 
@@ -167,7 +174,7 @@ def _is_finite(number: float) -> bool:
 
 
 def _endless(number: int) -> float:
-    """What an integer beyond every float compares as."""
+    """Return infinity, with the sign of an integer that exceeds every float."""
     return inf if number > 0 else -inf
 
 

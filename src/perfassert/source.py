@@ -1,4 +1,4 @@
-"""Where something was written: rides on every access and instruction, up to the advice."""
+"""Source positions, which every access and instruction carries up to the advice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OCTAL = re.compile(r"(?:\\[23][0-7]{2})+")
 
 
 CUDA_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
-"""Of files that are compiled as CUDA: programs that also build without it have those of C++."""
+"""Suffixes of CUDA files. Those of C++ belong to programs that also build without CUDA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ class SourceSpan:
 
 
 def encode_file_name(name: str) -> str:
-    """A file's name as compilers can carry it: they do not escape a quote in PTX, and take a
-    backslash for a separator of folders. :func:`file_name` decodes it.
+    """Return a file's name as compilers can carry it; :func:`file_name` decodes the name.
+
+    Compilers do not escape a quote in PTX, and take a backslash for a separator of folders.
 
     Example:
         >>> encode_file_name('my"kernels/k.cu')
@@ -52,7 +53,7 @@ def encode_file_name(name: str) -> str:
 
 
 def file_name(text: str) -> str:
-    """As a file is called of which NVIDIA's tools write bytes beyond ASCII in octal."""
+    """Decode a file's name in which NVIDIA's tools write bytes beyond ASCII as octal escapes."""
     if os.name == "nt":  # where a backslash is something else
         return text
     text = _ENCODED.sub(lambda m: chr(int(m[1], 16)), text)
@@ -60,11 +61,11 @@ def file_name(text: str) -> str:
 
 
 DISAGREEMENT = "disagreement"
-"""Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
+"""Kind of an assumption: executed warps contradict a closed form; no number on it is safe."""
 INSTANCE = "instance"
-"""Of a template that its source does not have; the prediction of it is none the worse."""
+"""Kind of an assumption: a template instance that the source lacks; predictions stay sound."""
 CORRECTED = "a closed form differs from executed blocks, which are used instead"
-"""With what the text of an assumption begins that says so."""
+"""Text with which an assumption begins if executed blocks replaced a closed form."""
 STAND_INS = (
     "address",
     "layout",
@@ -76,12 +77,12 @@ STAND_INS = (
     "rate",
     DISAGREEMENT,
 )
-"""What an assumption can stand in for, so that numbers resting on it are guesses."""
+"""Kinds of facts that an assumption can stand in for; numbers that rest on one are guesses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What the model had to assume, with the place that made it necessary.
+    """Assumption that the model had to make, with the place that made it necessary.
 
     Attributes:
         text: what is assumed.

@@ -72,7 +72,7 @@ class Prediction(Answer):
     on_expect: Callable[[Any], object] | None = field(default=None, repr=False, kw_only=True)
 
     def probability_faster(self, other: Prediction) -> float | None:
-        """How likely this launch is faster than another on the same device.
+        """Probability that this launch is faster than another on the same device.
 
         Predicted times of one kernel err in common, so that an order is known better than a time.
         The probability is calibrated on pairs of measured launches, by what limits both, whether

@@ -1,1 +1,1 @@
-"""What leaves the model: volumes and predictions, plain immutable data."""
+"""Results of the model: volumes and predictions, as plain immutable data."""

@@ -1,4 +1,4 @@
-"""How wrong a metric is known to be."""
+"""Error bands: the known error of a metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ErrorBand:
 
     @property
     def exact(self) -> bool:
-        """Whether it is a fact of the binary or the launch."""
+        """Return True if the metric is a fact of the binary or the launch, without any error."""
         return self.error == 0 and not self.suite
 
     @property

@@ -1,4 +1,4 @@
-"""What the model says about one launch of one kernel on one device: plain values."""
+"""Prediction of one launch of one kernel on one device, as plain values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from perfassert.quantity import Quantity, round_significant, to_integer
 from perfassert.source import Assumption, SourceSpan
 
 CONFIDENCES = ("measured", "extrapolated", "guessed")
-"""Measured: its kind of kernel on its architecture; extrapolated: another; guessed: too much of it
-rests on assumed values."""
-"""What files of version 0.2 say, and what it is called now."""
+"""Confidences, from the surest. Measured: the kind of kernel was measured on this architecture;
+extrapolated: another was; guessed: too much of the prediction rests on assumed values."""
 LIMITERS = (
     "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
 )  # fmt: skip
@@ -54,7 +53,7 @@ class OccupancyResult:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a thread, a block and the launch take.
+    """Resources that a thread, a block and the launch use.
 
     Attributes:
         registers: of a thread.
@@ -193,10 +192,10 @@ class Timeline(tuple[Lane, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Where the warps' time goes, and what would help; ``waits``: the longest first; ``seal``:
-    digest of what the predictor made.
+    """Stalls and advice: shares of the warps' time, and the changes that would help.
 
-    ``trials``: what was compiled with a change; ``left_out``: what was not, and ``reason``: why.
+    ``waits``: the longest first. ``seal``: digest of the predictor's result. ``trials``: what was
+    compiled with a change. ``left_out``: what was not, and ``reason``: why.
     """
 
     stalls: Mapping[str, float]

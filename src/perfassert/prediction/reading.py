@@ -26,7 +26,7 @@ class DataNode:
         self.key = key
 
     def fail(self, reason: str) -> PredictionDataError:
-        """The error for a value that cannot be what it should."""
+        """Return the error for a value that does not have its required form."""
         return PredictionDataError(
             f"{self.key} {reason}; the data is damaged, or of another version"
         )
@@ -40,53 +40,53 @@ class DataNode:
         return name in self._table()
 
     def __getitem__(self, name: str) -> DataNode:
-        """The value of a key of a table."""
+        """Return the node of a key of a table."""
         table = self._table()
         if name not in table:
             raise self.fail(f"has no {name!r}")
         return DataNode(table[name], f"{self.key}.{name}")
 
     def optional(self, name: str, default: Any) -> DataNode:
-        """The value of a key that may be absent."""
+        """Return the node of a key that may be absent."""
         return DataNode(self._table().get(name, default), f"{self.key}.{name}")
 
     def _table(self) -> Mapping[Any, Any]:
         return self._require_type(Mapping, "a table")  # type: ignore[type-abstract]
 
     def text(self) -> str:
-        """A text."""
+        """Return the value as a text."""
         return self._require_type(str, "a text")
 
     def one_of(self, kinds: type[E]) -> E:
-        """A member of an enumeration, by its value."""
+        """Return the member of an enumeration that has this value."""
         values = [member.value for member in kinds]
         if self.value not in values:
             raise self.fail(f"must be one of {', '.join(values)}")
         return kinds(self.value)
 
     def integer(self, minimum: int = 0) -> int:
-        """An integer."""
+        """Return the value as an integer."""
         return to_integer(self.value, self.key, PredictionDataError, minimum)
 
     def real(self) -> float:
-        """A finite number."""
+        """Return the value as a finite number."""
         return to_real(self.value, self.key, PredictionDataError)
 
     def quantity(self, unit: str = "") -> Quantity:
-        """A number in a base unit."""
+        """Return the value as a number in a base unit."""
         return Quantity(self.real(), unit)
 
     def or_none(self, read: Callable[[DataNode], T]) -> T | None:
-        """What ``read`` makes of it, or None."""
+        """Return the result of ``read`` on this node, or None where the node has no value."""
         return None if self.value is None else read(self)
 
     def table(self, read: Callable[[DataNode], T]) -> dict[str, T]:
-        """A table whose values ``read`` reads."""
+        """Return the table with each value read by ``read``."""
         names = [DataNode(name, f"a key of {self.key}").text() for name in self._table()]
         return {name: read(self[name]) for name in names}
 
     def items(self, read: Callable[[DataNode], T]) -> tuple[T, ...]:
-        """A list whose items ``read`` reads."""
+        """Return the list with each item read by ``read``."""
         return tuple(map(read, self._items()))
 
     def _items(self) -> Iterator[DataNode]:

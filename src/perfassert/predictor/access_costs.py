@@ -15,9 +15,12 @@ from perfassert.source import Assumption
 def access_costs(
     kernel: Kernel, launch: Launch, device: Device
 ) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...], Mapping[int, IssueCounts]]:
-    """Of compiled code: wavefronts and sectors per warp instruction of each access, by number of
-    the instruction in its program; what the binding had to assume; and, by address, what executed
-    warps did, where a sample of blocks was executed."""
+    """Return costs per access, assumptions of the binding and issue counts of compiled code.
+
+    Costs are the wavefronts and sectors per warp instruction of each access, by the instruction's
+    number in the program. Issue counts tell by address what executed warps did; they are empty
+    where no sample of blocks was executed.
+    """
     if not isinstance(kernel, CompiledKernel):
         return {}, (), {}
     bound_launch = DEFAULT.bound_launch(DEFAULT.ask(kernel, launch, device))

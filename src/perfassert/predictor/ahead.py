@@ -16,7 +16,7 @@ from perfassert.kernel.description import Kernel
 def compile_ahead(
     asked: Iterable[tuple[Kernel, Device | str | Path]],
 ) -> AbstractContextManager[None]:
-    """For predictions in this order."""
+    """Return a context in which the sources of these predictions are compiled ahead in order."""
     sources = [(written_source(kernel), device) for kernel, device in asked]
     wanted = {(id(s), str(device)): (s, device) for s, device in sources if s is not None}
     if len(wanted) < 2:

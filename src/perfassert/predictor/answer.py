@@ -83,7 +83,7 @@ class Answer(PredictionValues):
 
     @property
     def diagnosed(self) -> bool:
-        """Whether stalls and advice are computed already, so that reading them costs nothing."""
+        """Return True if stalls and advice are computed already; reading them costs nothing."""
         return "diagnosis" in self.__dict__
 
     @property

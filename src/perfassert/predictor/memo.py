@@ -1,4 +1,4 @@
-"""What predictions share: results of stages by the content that they depend on, within a budget."""
+"""Memory shared by predictions: results of stages, by the content they depend on, in a budget."""
 
 from __future__ import annotations
 

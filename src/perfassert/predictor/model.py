@@ -107,7 +107,7 @@ def estimate_bound_launch(
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is simulated of a launch.
+    """Simulated parts of a launch.
 
     ``length``: instructions of a
     block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
@@ -248,7 +248,7 @@ def _longest_unit(
 
 
 def uneven_work(kernel: Description) -> SampleWork | None:
-    """How executed blocks differ, where no closed form tells which blocks do what."""
+    """Return the work of executed blocks if it is uneven and without a closed form."""
     work = kernel.work if kernel.working is None else None
     return work if work is not None and work.uneven else None
 
@@ -265,7 +265,7 @@ def _longer(graph: InstructionGraph) -> InstructionGraph:
 
 
 def _graph(kernel: Description) -> InstructionGraph:
-    """Its nodes know the numbers of the accesses that they stand for."""
+    """Return the instruction graph; its nodes know the numbers of the accesses they stand for."""
     if isinstance(kernel, BoundKernel):
         return kernel.graph
     assert isinstance(kernel, WrittenKernel)
@@ -280,7 +280,7 @@ def _graph_of_written(kernel: WrittenKernel) -> InstructionGraph:
 
 
 def _shared_cycles(bound_launch: BoundLaunch, device: Device) -> float:
-    """How long the busiest unit's wavefronts of shared memory take."""
+    """Return the cycles that the busiest SM needs for its wavefronts of shared memory."""
     per_block = float(bound_launch.estimate.volumes.shared_wavefronts.total) / bound_launch.working
     if not per_block:
         return 0.0
@@ -332,7 +332,7 @@ def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
 def _latencies(
     own_latencies: Mapping[str, LatencyRule], graph: InstructionGraph, device: Device
 ) -> dict[str, LatencyRule]:
-    """Those that are given, else the device's."""
+    """Return the latency rule of each operation: the kernel's own, else the device's."""
     result = dict(own_latencies)
     for node in graph.nodes:
         if node.latency is None and node.operation not in result:
@@ -348,7 +348,7 @@ def _with_block_launch(graph: InstructionGraph) -> InstructionGraph:
 
 
 def device_latency(node: Node, device: Device) -> Latency:
-    """What the device file says of a node's class; :class:`GraphError` where it says nothing."""
+    """Return a node's latency by the device file; raise :class:`GraphError` if it has none."""
     try:
         return _latency_of(node.operation, device)
     except DeviceFileError as error:

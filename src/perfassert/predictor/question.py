@@ -104,8 +104,7 @@ def make_question(
 def _identify(
     known: object, code: BuiltCode | None, content: tuple[object, ...]
 ) -> tuple[str, str | None]:
-    """Return the digest and the key of a question; ``known``: the kernel, where there is no code
-    that can be bound."""
+    """Return the digest and the key of a question; ``known`` is a kernel without code to bind."""
     if code is not None:
         digest = content_digest(code.digest(), *content)
         return digest, content_digest(digest, code.built.digest)

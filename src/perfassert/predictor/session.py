@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 _NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
 _PREDICTION_BYTES = 24 << 10
 _NODE_BYTES, _MODEL_BYTES, _SPAN_BYTES = 6 << 10, 64 << 10, 200
-"""Estimates of what a prediction, a node of a model, the rest of a model, and a span of a timeline
-take in memory."""
+"""Estimated memory of a prediction, a node of a model, the rest of a model, a timeline's span."""
 
 
 class Session:
-    """What answers share, within a budget of memory; see :class:`perfassert.Session`.
+    """Shared store of intermediate results within a budget; see :class:`perfassert.Session`.
 
     Args:
         budget: bytes that it keeps at most; 0: everything is made anew. Default: 512 MB.

@@ -26,14 +26,16 @@ GUESSED_FROM = 0.05
 
 
 def atomic_cycles(model: Model) -> float:
-    """Cycles for which atomics keep the L2 busy: its fullest address, its fullest slice, or all of
-    its slices."""
+    """Return the cycles for which atomics keep the L2 busy.
+
+    These are the most of three: its fullest address, its fullest slice, all of its slices.
+    """
     contention = model.bound_launch.estimate.contention
     return max(contention.cycles, contention.slice_cycles, _whole_cycles(model))
 
 
 def _whole_cycles(model: Model) -> float:
-    """Cycles of the whole L2, if all slices do the same; 0 if its rate is not known."""
+    """Return the cycles of the whole L2 if all slices do the same; 0 if its rate is not known."""
     kernel, device = model.bound_launch.kernel, model.device
     if not device.l2_atomic_lane_cycles or not isinstance(kernel, BoundKernel):
         return 0.0
@@ -71,8 +73,11 @@ def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Itera
 
 
 def _unmeasured_turns(model: Model, atomic: Sequence[BoundAccess]) -> Iterator[Assumption]:
-    """Of a kind that was not measured, where those decide, or on more than one address of a warp,
-    as neighbours in a sector may wait for each other."""
+    """Yield an assumption for each kind of atomic whose turn time was not measured.
+
+    An unmeasured kind counts where such atomics decide the time. A measured one counts where a
+    warp's lanes go to several addresses, as neighbours in a sector may wait for each other.
+    """
     device = model.device
     contention = model.bound_launch.estimate.contention
     decides = contention.unmeasured > GUESSED_FROM * atomic_cycles(model)
@@ -94,21 +99,21 @@ def _opcode(access: BoundAccess) -> str:
 
 
 def _on_one(access: BoundAccess) -> bool:
-    """Whether all lanes of a warp go to the same address."""
+    """Return True if all lanes of a warp go to the same address."""
     if access.touched is not None:
         return len(access.touched.meeting.operations) <= 1
     return not any(str(s).rpartition(".")[0] in ("", "threadIdx") for s in access.address.symbols())
 
 
 def global_sectors(access: BoundAccess, cost: AccessCost | None) -> float:
-    """What one execution asks global memory for, as it was counted."""
+    """Return the sectors that one execution requests from global memory."""
     if cost is None or access.space != "global":
         return 0.0
     return cost.sectors * max(access.pieces, 1)
 
 
 def _atomic_share(model: Model, kernel: BoundKernel) -> float:
-    """Of the sectors that global memory is asked for."""
+    """Return the share of atomics in the sectors requested from global memory."""
     graph, costs = kernel.graph, model.bound_launch.estimate.accesses
     everything = atomic = 0.0
     for node in graph.nodes:

@@ -32,8 +32,11 @@ _ASKING = frozenset({"int32", "imad", "fp32", "move", "compare"})
 
 
 class Fetching:
-    """The nodes that ask for code; ``latencies`` of all classes gets theirs. The warps of a block
-    on one scheduler wait for the same lines, and each asks for its part of them."""
+    """Nodes that request code.
+
+    ``latencies`` of all classes gets their latency. The warps of a block on one scheduler wait for
+    the same lines, and each requests its part of them.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class Fetching:
         self.changed: dict[int, Node] = {}
 
     def apply(self, graph: InstructionGraph) -> InstructionGraph:
-        """The graph; as it is where its code fits into the unit's cache."""
+        """Return the graph with fetches; unchanged where its code fits into the unit's cache."""
         code_passes = passes(graph, self.kernel, self.device)
         if not code_passes or not self.device.instruction_fetch_bytes_per_cycle:
             return graph
@@ -59,8 +62,10 @@ class Fetching:
         return replace(graph, nodes=tuple(self.changed.get(n.index, n) for n in graph.nodes))
 
     def fetch(self, graph: InstructionGraph, code_pass: Pass, waited_for: set[int]) -> None:
-        """Each piece of the pass is asked for by an instruction before it, the start of the next
-        iteration by the last one."""
+        """Let an instruction before each piece of the pass request this piece.
+
+        The last instruction requests the start of the next iteration.
+        """
         first = last = asking = None
         owed = size = 0.0
         per_byte = code_pass.missed * self.streams / self.device.instruction_fetch_bytes_per_cycle
@@ -87,7 +92,7 @@ class Fetching:
             self.wait(first, EdgeSource(last.index, code_pass.loop, 1))
 
     def ask(self, node: Node, cycles: float, latency: float = 0.0) -> float:
-        """The node asks for so much; what is left over by whole grains."""
+        """Let the node request code for whole grains of cycles; return the cycles left over."""
         served = floor(cycles * GRAIN) / GRAIN
         rule = node.latency or self.latencies[node.operation]
         assert isinstance(rule, Latency)
@@ -100,19 +105,18 @@ class Fetching:
         return cycles - served
 
     def wait(self, node: Node, source: EdgeSource) -> None:
-        """The node waits for what another one has asked for."""
+        """Let the node wait for code that another node has requested."""
         now = self.changed.get(node.index, node)
         self.changed[node.index] = now._replace(edges=(*now.edges, Edge((source,))))
 
 
 def _able(node: Node) -> bool:
-    """Whether an instruction of all warps does nothing but arithmetic of a fixed time."""
+    """Return True if all warps execute the instruction and it is arithmetic of fixed latency."""
     return node.operation in _ASKING and node.warps is None and not node.demands
 
 
 def _pieces(graph: InstructionGraph, code_pass: Pass) -> Iterator[tuple[Node | None, float]]:
-    """What a pass goes through, nodes and loops that fit, with bytes of code that were not there
-    before."""
+    """Yield the nodes of a pass (None for a loop that fits) with the bytes of code new to it."""
     each = code_pass.bytes / max(1, len(set(instructions(graph, code_pass.body))))
     seen: set[int] = set()
     for item in code_pass.body:

@@ -1,5 +1,4 @@
-"""What matrix instructions take beside their pipeline: operands in shared memory, and a queue where
-one thread starts them for a block.
+"""Costs of matrix instructions beside their pipeline: shared operands, and a queue of products.
 
 A started product (``tcgen05.mma``) is handed over: its thread goes on at once. Shared memory is
 read, then the unit multiplies; a commit is complete so long after all that was started before it.
@@ -23,7 +22,7 @@ _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 
 
 def operand_bytes(operation: str) -> float:
-    """Bytes that one warp's part of a matrix instruction reads from shared memory."""
+    """Return the bytes that one warp's part of a matrix instruction reads from shared memory."""
     variant = MatrixVariant.from_name(operation)
     if variant is None:
         return 0.0
@@ -42,7 +41,7 @@ class MatrixUnits:
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
 
     def add_product(self, node: Node) -> Node | None:
-        """Add what a matrix product demands; None for a node that has nothing to do with them."""
+        """Add the demands of a matrix product; return None for a node of another kind."""
         variant = MatrixVariant.from_name(node.operation)
         if variant is None or variant.unit != STARTED:
             read = self._cycles(operand_bytes(node.operation))
@@ -60,8 +59,11 @@ class MatrixUnits:
         return node._replace(latency=latency, demands=tuple(d for d in demands if d[1]))
 
     def _commit(self, node: Node) -> Node | None:
-        """It follows what was started before. Λ is that of a product alone: the operand that is
-        read while the unit multiplies has been counted before."""
+        """Return the commit, which completes a fixed time after the products started before it.
+
+        That time is the latency of one product, less the part already counted for reading the
+        operand while the unit multiplies.
+        """
         own = self.device.operations.get(node.operation)
         if own is None or own.pipeline not in self.started:
             return None

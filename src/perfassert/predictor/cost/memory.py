@@ -1,4 +1,4 @@
-"""What memory instructions cost in the simulation, from the volumes.
+"""Costs of memory instructions in the simulation, derived from the volumes.
 
 An instruction is issued into a queue per scheduler. One load-store unit per SM takes it from there
 and is occupied for its wavefronts; what misses asks the L2 in packets, and its sectors pass the
@@ -45,7 +45,7 @@ _LINES = 2  # that a warp's load touches, of which each may be the one that it w
 
 
 def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:
-    """A hand-made graph whose nodes know the numbers of the accesses that they name."""
+    """Return a hand-made graph whose nodes know the numbers of the accesses that they name."""
     loads = iter(range(len(kernel.loads)))
     stores = iter(range(len(kernel.loads), len(kernel.accesses)))
     nodes = tuple(
@@ -56,8 +56,10 @@ def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionG
 
 
 def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -> float:
-    """Cycles of an SM for each further page that a warp's lanes lie in: all SMs share the device's
-    translations, unless their own tables hold all pages of a wave."""
+    """Return the cycles of an SM for each further page that a warp's lanes lie in.
+
+    All SMs share the device's translations, unless their own tables hold all pages of a wave.
+    """
     pages = estimate.diagnostics.get("wave_tlb_pages", 0.0)
     if not device.tlb_pages_per_cycle or pages <= device.tlb_pages:
         return 0.0
@@ -66,8 +68,12 @@ def _translation_cycles(estimate: VolumeEstimate, device: Device, active: int) -
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Of one load: its share of sectors that miss L1; how often it waits for a line from below,
-    its own or one on the way; the share of those that miss L2; cycles behind others."""
+    """Service of one load by the levels of memory.
+
+    ``l1_miss``: share of its sectors that miss L1. ``waits``: how often it waits for a line from
+    below, its own or one on the way. ``l2_miss``: share of the L1 misses that miss L2. ``behind``:
+    cycles behind others.
+    """
 
     l1_miss: float
     waits: float
@@ -76,7 +82,7 @@ class _Served:
 
 
 def _accesses(kernel: Description) -> tuple[Access, ...] | tuple[BoundAccess, ...]:
-    """By the numbers that nodes and costs have."""
+    """Return the accesses, in the order by which nodes and costs number them."""
     return kernel.accesses if isinstance(kernel, WrittenKernel) else kernel.bound
 
 
@@ -116,7 +122,7 @@ class MemorySystem:
     def apply(
         self, graph: InstructionGraph, own_latencies: Mapping[str, object]
     ) -> InstructionGraph:
-        """The graph with demands; nodes of a class in ``own_latencies`` keep those."""
+        """Return the graph with demands; classes in ``own_latencies`` keep their nodes."""
         nodes = []
         self.served = self._serve_loads(graph)
         self.products = MatrixUnits(graph.nodes, self.device, LOAD_STORE_UNIT)
@@ -129,7 +135,7 @@ class MemorySystem:
         return replace(graph, nodes=tuple(nodes))
 
     def add_access(self, node: Node, trips: int) -> Node:
-        """Add to a node what its access demands of queue, load-store unit and L2."""
+        """Add to a node the demands of its accesses on queue, load-store unit and L2."""
         if self.counted and (product := self.products.add_product(node)):
             return product
         if node.touches and self.pieces and self.pieces[node.touches[0]]:
@@ -179,7 +185,7 @@ class MemorySystem:
         )
 
     def look_up(self, node: Node, operation: Operation, passes: float) -> Node:
-        """In constant memory: once for each address that the lanes ask for."""
+        """Return the node of a constant load, with one pass per address that its lanes ask for."""
         again = operation.issue * max(0.0, passes - 1)
         if not again:
             return node
@@ -193,14 +199,17 @@ class MemorySystem:
     def _from_others(
         self, known: list[int], costs: list[AccessCost], cycles: float
     ) -> list[tuple[str, float]]:
-        """Of what lies in another block of the cluster: the unit's pipe twice, as the other blocks
-        want as much of it, and the network between units."""
+        """Return the demands of accesses to another block's shared memory in a cluster.
+
+        They use the unit's pipe twice, as other blocks ask it for as much, and the network between
+        units.
+        """
         bytes_ = sum(c.lanes * self.widths[i] for i, c in zip(known, costs, strict=True))
         width = self.device.cluster_bytes_per_cycle
         return [(LOAD_STORE_UNIT, 2 * cycles), (CLUSTER_NETWORK, bytes_ / width if width else 0.0)]
 
     def bulk(self, node: Node, number: int) -> Node:
-        """A bulk copy: it passes shared memory's pipe at its width, and the L2, but no queue."""
+        """Return the node of a bulk copy, which uses shared memory's pipe and L2, but no queue."""
         operation, device = self.device.operation(node.operation), self.device
         cost, load = self.estimate.accesses[number], self.fields[number][1]
         sectors = cost.sectors * self.pieces[number]
@@ -223,7 +232,7 @@ class MemorySystem:
         )
 
     def _on_chip(self, known: list[int], costs: list[AccessCost]) -> list[float]:
-        """What the accesses of shared memory among several cost."""
+        """Return the cycles of those accesses that go to shared memory."""
         return [c.cycles for i, c in zip(known, costs, strict=True) if self.spaces[i] == "shared"]
 
     def _spilled_sectors(self, node: Node) -> float:
@@ -232,7 +241,7 @@ class MemorySystem:
         return width * self.device.warp_size / self.device.sector_bytes
 
     def _missing(self, known: list[int], asked: list[float]) -> float:
-        """Of what accesses ask for: stores go through, of loads what misses L1."""
+        """Return how much of what accesses ask for passes L1: all stores, and loads that miss."""
         total = 0.0
         for number, count in zip(known, asked, strict=True):
             served = self.served.get(number)
@@ -240,7 +249,7 @@ class MemorySystem:
         return total
 
     def growth(self, load: float) -> dict[int, float]:
-        """Cycles by which loads get slower, by node, where DRAM is busy for that share of time."""
+        """Return by node the cycles that loads take longer if DRAM is busy for that share."""
         cycles = self.device.dram_latency * self.device.dram_latency_growth * load
         return {node: cycles * share for node, share in self.from_dram.items() if share}
 
@@ -249,7 +258,7 @@ class MemorySystem:
         return served.waits * served.l2_miss if served is not None else 0.0
 
     def _latency(self, number: int) -> float:
-        """Of the levels that serve a load, mixed by their shares."""
+        """Return a load's latency in cycles, those of the levels that serve it mixed by share."""
         device, served = self.device, self.served.get(number)
         if served is None:
             return device.l1_latency
@@ -257,9 +266,12 @@ class MemorySystem:
         return device.l1_latency + served.waits * (far - device.l1_latency) + served.behind
 
     def _serve_loads(self, graph: InstructionGraph) -> dict[int, _Served]:
-        """Of loads that are in flight together the first ones miss, the others find their lines on
-        the way and return after them. The more lines from DRAM a warp waits for, the later is the
-        slowest of them."""
+        """Return the service of each load.
+
+        Of loads in flight together the first ones miss; the others find their lines on the way and
+        return after them. The more lines from DRAM a warp waits for, the later the slowest of them
+        returns.
+        """
         volumes, estimate = self.estimate.volumes, self.estimate
         result: dict[int, _Served] = {}
         lines = 0.0  # from DRAM, outstanding
@@ -288,8 +300,8 @@ class MemorySystem:
     def _split_misses(
         self, groups: Sequence[AnyGroup], flights: Mapping[int, int], share: float
     ) -> Iterator[tuple[Sequence[Sequence[int]], float, float]]:
-        """Loads in flight together, by their numbers, how many of them miss, and how often they
-        wait for one.
+        """Yield loads in flight together, how many of them miss, and how often they wait for a
+        line.
 
         What a warp has not touched before misses, but for what other warps have; of what it has,
         only what the L1 has lost meanwhile.
@@ -320,8 +332,10 @@ class MemorySystem:
             yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
 
     def _behind(self, lines: float) -> float:
-        """Cycles by which the slowest of ``lines`` is later than that of a single load's; of
-        latencies spread evenly about their mean, the last of n is (n − 1) / (n + 1) above it."""
+        """Return the cycles by which the slowest of ``lines`` is later than a single load.
+
+        Of n latencies spread evenly about their mean, the last is (n − 1) / (n + 1) above it.
+        """
         more, one = ((n - 1) / (n + 1) for n in (max(_LINES, lines), _LINES))
         return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
 
@@ -338,8 +352,11 @@ def _past_l1(kernel: Description) -> frozenset[int]:
 
 
 def _join_executed(groups: Sequence[AnyGroup]) -> Iterator[Sequence[AnyGroup]]:
-    """Groups whose loads are in flight together: one whose addresses differ by constants, or all
-    executed instructions that load from one field in the same loops."""
+    """Yield groups whose loads are in flight together.
+
+    Such groups are one whose addresses differ by constants, or all executed instructions that load
+    from one field in the same loops.
+    """
     executed: dict[tuple[object, ...], list[AnyGroup]] = {}
     for group in groups:
         if isinstance(group, ExecutedGroup) and group.direction is Direction.LOAD:
@@ -351,8 +368,11 @@ def _join_executed(groups: Sequence[AnyGroup]) -> Iterator[Sequence[AnyGroup]]:
 
 
 def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[int, int]:
-    """In which flight of its group each access is: as instructions are issued in order, what loads
-    after the first use of a value that the same flight has loaded finds its lines there."""
+    """Return the flight of its group in which each access is.
+
+    A flight ends at the first use of a value that it loaded: as instructions are issued in order,
+    later loads find its lines in the cache.
+    """
     group_of = {number: g for g, members in enumerate(groups) for number in members}
     current = [0] * len(groups)
     loaded: dict[int, tuple[int, int]] = {}  # node → group and flight
@@ -370,7 +390,8 @@ def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[i
 
 
 def _some(share: float) -> float:
-    """How often some line of a load is among the ``share`` of lines that miss."""
+    """Return the probability that some line of a load is among the ``share`` of lines that miss."""
+    # A tenth of the lines miss: 1 - 0.9 * 0.9 = 0.19 of the loads of two lines wait for one.
     return float(1 - (1 - min(1.0, share)) ** _LINES)
 
 

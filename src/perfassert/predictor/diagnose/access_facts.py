@@ -1,4 +1,4 @@
-"""What a warp's accesses cost, and what the bytes of its lanes cost at least, for the advisor."""
+"""Cost of a warp's accesses for the advisor, and the least cost of the bytes of its lanes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASSUMED = ("address", "layout")
 
 
 def access_facts(model: Model) -> dict[int, AccessFacts]:
-    """By instruction of compiled code or of a sketch."""
+    """Return the facts of accesses, by instruction of compiled code or node of a sketch."""
     facts = dict(_facts_by_access(model))
     compiled = model.bound_launch.kernel.kind is KernelKind.COMPILED
     return {
@@ -53,8 +53,10 @@ def _facts_by_access(model: Model) -> Iterable[tuple[int, AccessFacts]]:
 
 
 def _is_assumed(kernel: BoundKernel, access: BoundAccess) -> bool:
-    """Whether data decides on the address and something stands for it; the tables of mathematical
-    functions are looked up anywhere."""
+    """Return True if the address depends on unknown data and rests on a stand-in.
+
+    Lookups in tables of mathematical functions count, as they may go anywhere.
+    """
     in_table = kernel.program is not None and access.field in kernel.program.tables
     guessed = any(a.stands_for in _ASSUMED for a in access.rests_on)
     return access.touched is None and (in_table or guessed)

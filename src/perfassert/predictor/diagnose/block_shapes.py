@@ -20,7 +20,7 @@ from perfassert.predictor.rewrites.whatif import Predict, predict_with
 
 Block = tuple[int, int, int]
 _EXTENTS = (1, 2, 4, 8, 16, 32)
-"""Of the blocks that are tried, in y and z; x has the other threads."""
+"""Extents in y and z of the block shapes that are tried; x has the other threads."""
 
 
 def better_shape(prediction: Any, predict: Predict, described: Description) -> Proposal | None:
@@ -56,10 +56,10 @@ def better_shape(prediction: Any, predict: Predict, described: Description) -> P
 def better_size(
     prediction: Any, predict: Predict, described: Description, larger: bool
 ) -> Proposal | None:
-    """The fastest block of more, or of fewer, threads, for a kernel that is launched in one
-    direction and reads the size of its blocks wherever it uses an index of a thread.
+    """Find the fastest block with more or fewer threads.
 
-    Sizes are doubled, or halved, as long as that gains.
+    The kernel is launched in one direction and reads the size of its blocks wherever it uses an
+    index of a thread. Sizes are doubled, or halved, as long as that gains.
     """
     kernel, launch, device = prediction.origin
     if launch.block[1:] != (1, 1) or not resizable(described) or asks_for_grid(described):
@@ -102,7 +102,7 @@ def _warps_differ(kernel: BoundKernel) -> bool:
 
 
 def _asks_for_shape(kernel: Description) -> bool:
-    """Whether the size of the block is asked for in every direction that is used."""
+    """Return True if the code asks for the block size along every axis that it uses, of several."""
     used, asked = axes_asked_for(kernel)
     return len(used) > 1 and used <= asked
 

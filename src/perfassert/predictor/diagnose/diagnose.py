@@ -48,7 +48,10 @@ from perfassert.system.collection import without_collections
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
 LEAST_GAIN = 0.02
-"""Of the time. Two simulations of one launch share their errors, and their start phases."""
+"""Least gain of an advice, as a share of the time.
+
+Two simulations of one launch share their errors and their start phases.
+"""
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 
 
@@ -83,8 +86,10 @@ def diagnose(
 def _worth_it(
     advised: Iterable[tuple[Advice, Match]], again: Resimulation
 ) -> list[tuple[Advice, Match]]:
-    """Suggestions by what simulation says of them, the best first, one of each name; none that
-    hardly gains."""
+    """Return suggestions by their simulated gain, the best first, one of each name.
+
+    Suggestions that gain at most :data:`LEAST_GAIN` are left out.
+    """
     simulated = [(_resimulate(advice, match, again), match) for advice, match in advised]
     worth = [(a, match) for a, match in simulated if a is not None and a.speedup > 1 + LEAST_GAIN]
     best: dict[str, tuple[Advice, Match]] = {}
@@ -135,14 +140,16 @@ def by_formula(advice: Advice) -> Advice:
 
 
 def advisor_case(prediction: Answer, predict: Predict) -> Case | None:
-    """What optimizers are shown of a prediction; None where there are no instructions."""
+    """Return the case that optimizers are shown of a prediction; None without instructions."""
     case = _profile(prediction, model_of(prediction), predict).case
     return None if case.sketch else case
 
 
 def dependency_coverage(prediction: Answer, predict: Predict) -> tuple[float, float]:
-    """Return the single dependency coverage before and after pruning (GPA §VI.C): the share of
-    nodes of the dependency graph that have no operand with several sources."""
+    """Return the single dependency coverage before and after pruning (GPA §VI.C).
+
+    It is the share of nodes of the dependency graph without an operand of several sources.
+    """
     return _profile(prediction, model_of(prediction), predict).coverage
 
 

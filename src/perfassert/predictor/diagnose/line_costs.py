@@ -1,4 +1,4 @@
-"""What each line of a compiled kernel costs, as far as one warp is concerned."""
+"""Cost of each line of a compiled kernel, as seen by one warp."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ _Sums = dict[tuple[str, int], _Cost]
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """One source line. ``instructions``: issued by a warp that takes every branch that the model
-    takes; ``wavefronts`` of L1 and shared memory, ``sectors`` that they request of the L2.
-    ``called``: the same three of functions that were inlined here. ``executed``: what executed
-    warps did, in words, where a sample of blocks was executed."""
+    """Cost of one source line.
+
+    ``instructions``: issued by a warp that takes every branch that the model takes. ``wavefronts``:
+    of L1 and shared memory. ``sectors``: requests of these to the L2. ``called``: the same three of
+    functions that were inlined here. ``executed``: what executed warps did, in words, where a
+    sample of blocks was executed.
+    """
 
     file: str
     line: int
@@ -37,7 +40,7 @@ class LineCost:
 
 
 def line_costs(prediction: Answer) -> tuple[LineCost, ...]:
-    """By file and line; none for what is not compiled code, or was not predicted here."""
+    """Return costs by file and line; empty without compiled code or an origin."""
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
     launch, bound_launch = prediction.origin[1], model_of(prediction).bound_launch
@@ -56,7 +59,7 @@ def line_costs(prediction: Answer) -> tuple[LineCost, ...]:
 def _charge_lines(
     bound_launch: BoundLaunch, kernel: BoundKernel, launch: Launch
 ) -> tuple[_Sums, _Sums]:
-    """What lines cost by themselves, and what was inlined into them."""
+    """Return the costs of lines themselves, and the costs of code that was inlined into them."""
     graph = kernel.graph.bound(dict(launch.scalar_args()))
     own: _Sums = {}
     called: _Sums = {}
@@ -92,7 +95,7 @@ def _three(values: Iterable[float]) -> _Cost:
 
 
 def _execution_texts(program: Program, work: SampleWork | None) -> dict[tuple[str, int], str]:
-    """Of the instruction of each line that warps execute most, and the most sectors of any."""
+    """Return a text per line: counts of its most executed instruction, and its most sectors."""
     most: dict[tuple[str, int], IssueCounts] = {}
     sectors: dict[tuple[str, int], Extremes] = {}
     for instruction in program.instructions if work is not None else ():

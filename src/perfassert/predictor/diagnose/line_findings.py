@@ -26,8 +26,11 @@ class LineFinding:
 
 
 def line_findings(prediction: Answer) -> tuple[LineFinding, ...]:
-    """By file, line and rule, the worst of each; none for what is not compiled code, or was not
-    predicted here. Accesses whose addresses are assumed are left out."""
+    """Return the worst finding of each file, line and rule.
+
+    The result is empty for a prediction without compiled code or made elsewhere. Accesses with
+    assumed addresses are left out.
+    """
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
     model = model_of(prediction)

@@ -1,4 +1,4 @@
-"""Which line of the source waits for which: the advisor's blames, added up by line."""
+"""Waits between source lines: the advisor's blames, summed by line."""
 
 from __future__ import annotations
 

@@ -18,8 +18,10 @@ _MOST = 3000  # intervals
 
 
 def timeline(model: Model) -> tuple[Lane, ...]:
-    """Return the warps of one scheduler, in the order of the unit; none where warps run too many
-    instructions to be watched."""
+    """Return the warps of one scheduler, in the order of the unit.
+
+    The result is empty where warps run too many instructions to be watched.
+    """
     known = _Reasons(model)
     warps: dict[tuple[int, int], list[TimelineSpan]] = {}
     for interval in watch(model.unit, _MOST):
@@ -50,7 +52,7 @@ def _lanes(warps: Mapping[tuple[int, int], Sequence[TimelineSpan]]) -> tuple[Lan
 
 
 class _Reasons:
-    """As the shares of stalls are named."""
+    """Reasons of waits, named as the shares of stalls."""
 
     def __init__(self, model: Model) -> None:
         self.graph = model.graph

@@ -228,8 +228,7 @@ class _Trials:
         return Trial(optimizer, options[0], {"options": options}, suggestion)
 
     def _cliffs(self, most: int) -> list[int]:
-        """The most registers of a thread with which so many blocks reside, the fewest blocks
-        first."""
+        """Return the most registers per thread for each number of blocks that reside."""
         shared = self._case.shared_bytes
         limits: list[int] = []
         resident = self._case.occupancy.resident_blocks

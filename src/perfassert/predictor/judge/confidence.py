@@ -1,4 +1,4 @@
-"""How far a prediction is to be trusted: measured, extrapolated, or guessed, and on what it rests.
+"""Confidence of a prediction (measured, extrapolated or guessed), and its reasons.
 
 A stand-in for an address, a trip count, a branch or an opcode carries the instructions and the
 bytes that it decides. A prediction is a guess where stand-ins carry more than a twentieth of
@@ -28,9 +28,12 @@ DECIDED_WITHIN = 0.15
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """What one node stands for: executed warp instructions, sectors that they ask for, cycles for
-    which they occupy on-chip memory, and the stand-ins that decide about the former and about
-    the latter two."""
+    """Weight of one node of the graph.
+
+    It counts executed warp instructions, the sectors that they request and the cycles for which
+    they occupy on-chip memory. The stand-ins in ``executed`` decide about the instructions, those
+    in ``addressed`` about sectors and cycles.
+    """
 
     instructions: float
     sectors: float
@@ -42,9 +45,11 @@ class _Weight:
 def judge_confidence(
     model: Model, band: ErrorBand, limiter: str
 ) -> tuple[str, tuple[Assumption, ...]]:
-    """The confidence of a launch whose time has that band and limiter, and its stand-ins with the
-    share that each carries, the heaviest first: ``"guessed"`` where together they carry too much,
-    else ``"measured"`` where the error of the time is known."""
+    """Return the confidence of a launch and its stand-ins, the heaviest first.
+
+    Each stand-in has the share that it carries. The confidence is ``"guessed"`` where together they
+    carry too much, else ``"measured"`` where the error of the time is known.
+    """
     known = confidence_by_band(band)
     kernel = model.bound_launch.kernel
     if not isinstance(kernel, BoundKernel):
@@ -62,12 +67,12 @@ def judge_confidence(
 
 
 def confidence_by_band(band: ErrorBand) -> str:
-    """Of a prediction that is no guess, by what is known of its time's error."""
+    """Return the confidence of a prediction that is no guess, by the error band of its time."""
     return "measured" if band.measured else "extrapolated"
 
 
 def may_be_bounded(reasons: Sequence[Assumption]) -> bool:
-    """Whether a guess rests on addresses and branches alone, the least of which is known."""
+    """Return True if all heavy stand-ins are addresses or branches, whose least is known."""
     heavy = [a for a in reasons if a.share > GUESSED_FROM]
     return bool(heavy) and all(a.stands_for in ("address", "branch") for a in heavy)
 
@@ -77,7 +82,7 @@ def _of(kernel: BoundKernel) -> list[Assumption]:
 
 
 class _Weights:
-    """What each node of a compiled kernel stands for, and the stand-ins that it rests on."""
+    """Weights of the nodes of a compiled kernel, with the stand-ins that each rests on."""
 
     def __init__(self, model: Model, kernel: BoundKernel) -> None:
         self.graph = kernel.graph
@@ -89,7 +94,7 @@ class _Weights:
         self.cycles = max(busiest, sum(w.cycles for w in self.nodes))
 
     def share(self, *chosen: Assumption) -> float:
-        """Of instructions, of bytes, or of cycles: whichever rests more on the chosen."""
+        """Return the largest share of instructions, sectors or cycles that rests on ``chosen``."""
         wanted = self.placed.intersection(chosen)
         loose = [self._beside(a) for a in chosen if a not in self.placed]
         loose += [1.0 for a in wanted if a.stands_for == "call"]  # which may take any time
@@ -100,7 +105,7 @@ class _Weights:
         return min(1.0, max(of_all))
 
     def _beside(self, assumption: Assumption) -> float:
-        """The share of a stand-in that no node names: of what its line does, or else all of it."""
+        """Return the share of a stand-in that no node names: of what its line does, or else 1."""
         if assumption.span is None:
             return 1.0
         where = (assumption.span.file, assumption.span.line)
@@ -125,7 +130,7 @@ def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
 
 
 def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:
-    """Of global memory as it was counted, of local memory as of words side by side."""
+    """Return the sectors of an access; of local memory, those of words side by side."""
     if access.space == "local":
         return float(access.bytes)
     return global_sectors(access, cost)

@@ -1,4 +1,4 @@
-"""How wrong each metric is known to be: bands measured on suites, by architecture and kind.
+"""Error bands of each metric, measured on suites by architecture and kind.
 
 ``devices/fits/model-error.toml`` holds them; ``perfassert validate --bands`` makes it. A kind that
 was not measured has the band of its limiter on any architecture, or else of its way of description.
@@ -29,7 +29,7 @@ WITH_ERROR_BAND = (
     "registers", "spill_bytes", "instructions", "advice_speedup", "speed_of_light", "headroom",
     "load_width", "store_width", "bank_conflicts",
 )  # fmt: skip
-"""What has a number that can be wrong."""
+"""Metrics whose number has an error band."""
 LIKE = {
     "cycles": "time",
     "roofline_time": "time",
@@ -44,9 +44,11 @@ LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class PredictionKind:
-    """What sort of prediction an error was measured on; ``way``: the value of a
-    :class:`KernelKind`, or ``"guessed"`` on any device. Nothing was measured on graphs, whose
-    authors say what latencies they have."""
+    """Kind of predictions for which an error was measured.
+
+    ``way`` is the value of a :class:`KernelKind`, or ``"guessed"`` on any device. Nothing was
+    measured on graphs, whose authors give the latencies.
+    """
 
     arch: str
     way: str
@@ -61,7 +63,7 @@ TRAITS = {
     "wave_footprint_bytes": "bytes that a wave touches",
     "stores_per_load": "bytes stored for each that is loaded",
 }
-"""What measured kernels have up to some number of, and how it is called."""
+"""Traits of kernels, with their names in messages; suites reach each only up to some value."""
 _BEYOND = 1.5
 """So many times the most that was measured is another regime."""
 _NEVER_KNOWN_BETTER = 0.01
@@ -70,7 +72,7 @@ _NEVER_KNOWN_BETTER = 0.01
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """How wrong a kind was measured to be; ``most``: of each trait, the most that was measured."""
+    """Error measured for a kind; ``most``: the largest value of each trait in the suite."""
 
     kind: PredictionKind
     error: float
@@ -79,7 +81,7 @@ class KnownError:
     most: Mapping[str, float] = field(default_factory=dict)
 
     def find_outside(self, traits: Mapping[str, float]) -> str:
-        """The trait that nothing like was measured with, in words; or ``""``."""
+        """Return the trait in which the kernel exceeds all measured ones, in words; or ``""``."""
         for name, most in self.most.items():
             value = traits.get(name, 0.0)
             if value > most * _BEYOND:
@@ -103,7 +105,7 @@ def _table() -> Mapping[str, KnownErrors]:
 
 
 def read_traits(diagnostics: Mapping[str, float], registers: int) -> dict[str, float]:
-    """The :data:`TRAITS` of a prediction."""
+    """Return the :data:`TRAITS` of a prediction."""
     known = {**diagnostics, "registers": registers}
     return {name: float(known[name]) for name in TRAITS}
 
@@ -122,13 +124,16 @@ _FURTHER_FACTS: Mapping[KernelKind, set[str]] = {
 
 
 def kind_of(prediction: PredictionValues, device: Device) -> PredictionKind:
-    """The kind that a prediction counts as."""
+    """Return the kind that a prediction counts as."""
     return PredictionKind(device.arch, prediction.kernel_kind.value, prediction.limiter)
 
 
 def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict[str, ErrorBand]:
-    """The band of every metric of a launch with those :data:`TRAITS`; that of its limiter, how far
-    two bounds have to lie apart, is that of all times of its way of description."""
+    """Return the band of every metric of a launch with those :data:`TRAITS`.
+
+    The limiter's band says how far two bounds have to lie apart; it is that of all times of its way
+    of description.
+    """
     exact = exact_metrics(model)
     kind = PredictionKind(model.device.arch, model.bound_launch.kernel.kind.value, limiter)
     bands = {
@@ -140,8 +145,10 @@ def error_bands(model: Model, limiter: str, traits: Mapping[str, float]) -> dict
 
 
 def add_clock_range(band: ErrorBand, device: Device, time: Time) -> ErrorBand:
-    """The band of a time on a device that is known to run at other clocks, too: what DRAM takes is
-    a time, all else cycles."""
+    """Return the band of a time on a device that is known to run at other clocks, too.
+
+    The part of DRAM stays a time, all else scales as cycles.
+    """
     if not time.busy:
         return band
     slowest = device.slowest_clock_hz or device.clock_hz
@@ -156,8 +163,11 @@ def add_clock_range(band: ErrorBand, device: Device, time: Time) -> ErrorBand:
 
 
 def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, ErrorBand]:
-    """The bands of a prediction that is a guess: as guesses were measured, and at least the share
-    ``apart`` by which what was assumed changes the time. Facts stay facts."""
+    """Return the bands of a prediction that is a guess.
+
+    They are as measured on guesses, and at least the share ``apart`` by which the assumptions
+    change the time. Facts stay facts.
+    """
     wider = {}
     for name, band in bands.items():
         if name == "limiter":
@@ -173,8 +183,11 @@ def bands_of_guess(bands: Mapping[str, ErrorBand], apart: float) -> dict[str, Er
 def error_band(
     metric: str, kind: PredictionKind, traits: Mapping[str, float] = MappingProxyType({})
 ) -> ErrorBand:
-    """The band of a metric, as wide as suites that were left out ask for; where that kind, or a
-    kernel with such ``traits``, was never measured, the kinds that are most alike count."""
+    """Return the band of a metric, as wide as suites that were left out ask for.
+
+    Where that kind, or a kernel with such ``traits``, was never measured, the kinds that are most
+    alike count.
+    """
     band = _band_in_table(metric, kind, traits)
     if kind == GUESSED:
         return band
@@ -182,7 +195,7 @@ def error_band(
 
 
 def widen(band: ErrorBand, factors: Mapping[bool, float]) -> ErrorBand:
-    """The band as left-out suites ask for; ``factors`` by whether such kernels were measured."""
+    """Return the band as left-out suites ask for; ``factors``: by True if such were measured."""
     if band.error is None:
         return band
     of_measured = factors.get(True, 1.0)
@@ -206,8 +219,10 @@ def find_band(
     traits: Mapping[str, float],
     error_of_like: Callable[[], float | None],
 ) -> ErrorBand:
-    """The band of a kind: its own, or where a kernel with such ``traits`` was not measured at least
-    the error of what is most like it."""
+    """Return the band of a kind.
+
+    A kernel with ``traits`` that were not measured has at least the error of the kind most like it.
+    """
     own = known.get(kind)
     outside = "" if own is None else own.find_outside(traits)
     if own is not None and not outside:
@@ -222,8 +237,10 @@ def find_band(
 
 @lru_cache(maxsize=1)
 def _left_out_factors() -> Mapping[str, Mapping[bool, float]]:
-    """Metric → whether that kind of kernel was measured → by how much a band has to be wider to
-    hold for suites that had no part in it."""
+    """Return the factors by which bands widen for suites left out of the fit.
+
+    The keys are the metric, and True if that kind of kernel was measured.
+    """
     factors: dict[str, dict[bool, float]] = {}
     for entry in read_fit(TABLE).get("left_out", ()):
         factors.setdefault(entry["metric"], {})[entry["measured"]] = float(entry["factor"])
@@ -232,18 +249,18 @@ def _left_out_factors() -> Mapping[str, Mapping[bool, float]]:
 
 @lru_cache(maxsize=4096)
 def _error_of_like(metric: str, kind: PredictionKind) -> float | None:
-    """The error of what is most like a kind that does not count itself, or else the widest."""
+    """Return the error of the kinds most like this one, itself excluded, or else the widest."""
     return error_of_like(_table().get(metric, {}), kind)
 
 
 def error_of_like(known: KnownErrors, kind: PredictionKind) -> float | None:
-    """The error of what is most like a kind, without its own."""
+    """Return the error of the kinds most like this one, itself excluded."""
     return nearest_error(kind, {k: row.error for k, row in known.items() if k != kind})
 
 
 @lru_cache(maxsize=1)
 def _widest() -> float:
-    """The error of the metric, and the kind, that is known worst."""
+    """Return the largest measured error of any metric and kind, guesses excluded."""
     every = (row for rows in _table().values() for row in rows.values())
     return max((row.error for row in every if row.kind != GUESSED), default=1.0)
 
@@ -257,5 +274,5 @@ def nearest_error(kind: PredictionKind, errors: Mapping[PredictionKind, float]) 
 
 
 def examples_of(kind: PredictionKind) -> tuple[PredictionKind, ...]:
-    """The kind, and those that stand for it where it was not measured, the most alike first."""
+    """Return the kind and those that stand for it if it was not measured, most alike first."""
     return kind, replace(kind, arch=ANY), replace(kind, arch=ANY, limiter=ANY)

@@ -107,7 +107,7 @@ def judge(question: Question, model: Model) -> PredictionValues:
 
 
 def _least_model(question: Question, model: Model) -> Model:
-    """The same launch with the least of what is assumed where data decides."""
+    """Return the model of the same launch with the least of what is assumed about data."""
     bound = model.bound_launch.kernel
     assert isinstance(bound, BoundKernel)
     from perfassert.predictor.sample.executed import bind_least
@@ -117,7 +117,7 @@ def _least_model(question: Question, model: Model) -> Model:
 
 
 def _instructions(model: Model) -> float:
-    """Of all blocks, those that have nothing to do among them."""
+    """Return the warp instructions of all blocks, including blocks without work."""
     kernel, working = model.bound_launch.kernel, float(model.bound_launch.working)
     if not isinstance(kernel, BoundKernel):
         return model.own * working
@@ -138,7 +138,7 @@ def _occupancy(occupancy: Occupancy) -> OccupancyResult:
 
 
 def _approximations(model: Model) -> tuple[Assumption, ...]:
-    """What the model simplifies about this launch."""
+    """Return the simplifications that the model makes for this launch."""
     looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
     return (
         *((_COUNTED_ONCE,) if looped else ()),
@@ -149,7 +149,7 @@ def _approximations(model: Model) -> tuple[Assumption, ...]:
 
 
 def _clocked_down(model: Model) -> Iterator[Assumption]:
-    """A clock below the nominal one."""
+    """Yield an assumption for a clock below the nominal one."""
     clock, nominal = model.device.clock_hz, model.bound_launch.device.clock_hz
     if clock < nominal:
         yield Assumption(
@@ -179,7 +179,7 @@ def _derived_rate_assumptions(model: Model) -> Iterator[Assumption]:
 
 
 def _diagnostics(model: Model, time: Time) -> dict[str, float]:
-    """What volumes and time rest on, by name."""
+    """Return the diagnostics on which volumes and time rest, by name."""
     simulated = {
         "simulated_instructions": float(time.run.simulated),
         "simulated_cycles": time.run.cycles,
@@ -192,7 +192,7 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
 
 
 def _traits(model: Model) -> dict[str, float]:
-    """What tells whether kernels like this one were measured."""
+    """Return the traits that tell if kernels like this one were measured."""
     kernel, volumes = model.bound_launch.kernel, model.bound_launch.estimate.volumes
     sector = model.device.sector_bytes
     stored, loaded = (float(v.total) + sector for v in (volumes.l2_store, volumes.l2_load))

@@ -1,4 +1,4 @@
-"""How sure it is which of two launches is faster: errors of pairs, as they were measured.
+"""Probability that one of two launches is faster, from measured errors of pairs of launches.
 
 Most of the error of a time is common to two launches of one kernel on one device, so that their
 order is known far better than either time. Of pairs of measured launches whose predicted times
@@ -25,13 +25,13 @@ from perfassert.prediction.prediction import PredictionValues
 
 TABLE = "pair-error"
 CONFIDENCE = 0.9
-"""How sure an order has to be, unless somebody asks for more or less."""
+"""Probability that an order needs, unless the caller asks for another."""
 ANY, OTHER, SAME = "any", "other", "same"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PairKind:
-    """What sort of pair an error was measured on.
+    """Kind of pairs of launches for which an error was measured.
 
     ``way``: ``"compiled"``, or ``"described"`` by address expressions or a graph. ``kernel``:
     ``"same"``, with other block shapes, tiles or code, or ``"other"``. ``limiter``: what limits
@@ -45,28 +45,29 @@ class PairKind:
 
 @dataclass(frozen=True, slots=True)
 class PairError:
-    """How sure a predicted order is; see the module."""
+    """Distribution of a pair's error, which gives the probability of an order; see the module."""
 
     scale: float
     power: float
 
     def probability(self, times_as_fast: float) -> float:
-        """That a launch is faster whose predicted time is so many times shorter than another's."""
+        """Return the probability that a launch predicted ``times_as_fast`` is the faster one."""
+        # With scale 0.02 and power 1, a launch that is predicted to be 1.1 times as fast: odds of
+        # 1 + ln(1.1) / 0.02 = 5.77, and the probability is 5.77 / 6.77 = 0.85.
         distance = log(times_as_fast)
         odds = self.power * log1p(abs(distance) / self.scale)
         likely = 1 / (1 + exp(-odds))
         return likely if distance >= 0 else 1 - likely
 
     def margin(self, confidence: float = CONFIDENCE) -> float:
-        """By how much, as a share, two predicted times have to differ for the order to be so
-        sure."""
+        """Return the relative difference of predicted times that gives this probability."""
         odds = log(confidence / (1 - confidence))
         return expm1(self.scale * expm1(odds / self.power))
 
 
 @dataclass(frozen=True, slots=True)
 class TimedLaunch:
-    """What a pair is judged by: of a prediction, or of a baseline."""
+    """Facts of a prediction or a baseline by which a pair is judged."""
 
     kernel: str
     compiled: bool
@@ -88,28 +89,28 @@ def probability_faster(first: PredictionValues, second: PredictionValues) -> flo
 
 
 def timed_launch(prediction: PredictionValues) -> TimedLaunch:
-    """What is needed of a prediction."""
+    """Return the facts of a prediction by which a pair is judged."""
     compiled = prediction.kernel_kind is KernelKind.COMPILED
     seconds = float(prediction.time)
     return TimedLaunch(prediction.kernel, compiled, prediction.limiter, seconds)
 
 
 def probability(first: TimedLaunch, second: TimedLaunch) -> float | None:
-    """That the first is faster; None where a time is 0."""
+    """Return the probability that the first launch is faster; None where a time is 0."""
     if first.seconds <= 0 or second.seconds <= 0:
         return None
     return pair_error(pair_kind(first, second)).probability(second.seconds / first.seconds)
 
 
 def _guesses(prediction: PredictionValues) -> frozenset[str]:
-    """What a guess rests on; where both rest on the same, it does not tell them apart."""
+    """Return the reasons of a guess; the same reasons do not tell two guesses apart."""
     if prediction.confidence != "guessed":
         return frozenset()
     return frozenset(map(str, prediction.confidence_reasons)) or frozenset({""})
 
 
 def pair_kind(first: TimedLaunch, second: TimedLaunch) -> PairKind:
-    """The kind of two launches."""
+    """Return the kind of a pair of launches."""
     way = "compiled" if first.compiled or second.compiled else "described"
     kernel = SAME if first.kernel == second.kernel else OTHER
     limiter = first.limiter if first.limiter == second.limiter else OTHER
@@ -117,7 +118,7 @@ def pair_kind(first: TimedLaunch, second: TimedLaunch) -> PairKind:
 
 
 def examples_of_pair(kind: PairKind) -> Iterator[PairKind]:
-    """The kind, and those that stand for it where it was not measured, the most alike first."""
+    """Return the kind and those that stand for it if it was not measured, most alike first."""
     yield kind
     if kind.limiter != OTHER:
         yield replace(kind, limiter=ANY)
@@ -127,7 +128,7 @@ def examples_of_pair(kind: PairKind) -> Iterator[PairKind]:
 
 
 def pair_error(kind: PairKind) -> PairError:
-    """The error of such pairs, or of those most like them."""
+    """Return the error of pairs of this kind, or of the kinds most like it."""
     table = _table()
     return next(table[k] for k in examples_of_pair(kind) if k in table)
 

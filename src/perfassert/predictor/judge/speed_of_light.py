@@ -1,4 +1,4 @@
-"""What no run of a launch on its device can beat, whatever schedules it: its speed of light.
+"""Speed of light of a launch: a time that no run on its device can beat, however scheduled.
 
 The slower of two that may overlap: DRAM moves every compulsory sector once at its nominal
 bandwidth, and each pipeline of floating-point and matrix units issues what the launch gives it at
@@ -26,7 +26,7 @@ def speed_of_light(model: Model) -> float:
 
 
 def _dram_seconds(bound_launch: BoundLaunch, device: Device) -> float:
-    """Of the compulsory bytes, as far as DRAM is predicted, or was measured, to move as many."""
+    """Return the seconds of compulsory bytes at peak DRAM bandwidth, at most the DRAM volumes."""
     diagnostics, volumes = bound_launch.estimate.diagnostics, bound_launch.estimate.volumes
     load = min(diagnostics["compulsory_load_bytes"], float(volumes.dram_load.total))
     store = min(diagnostics["compulsory_store_bytes"], float(volumes.dram_store.total))
@@ -34,7 +34,7 @@ def _dram_seconds(bound_launch: BoundLaunch, device: Device) -> float:
 
 
 def _arithmetic_seconds(model: Model, device: Device) -> float:
-    """Of the busiest pipeline, all SMs sharing the work evenly."""
+    """Return the seconds of the busiest arithmetic pipeline if all SMs share the work evenly."""
     kernel, busy = model.bound_launch.kernel, defaultdict[str, float](float)
     needs = {
         name: (device.operation(name).pipeline, least_cycles(name, device))
@@ -56,8 +56,11 @@ def _computes(operation: str) -> bool:
 
 
 def least_cycles(name: str, device: Device) -> float:
-    """Cycles of an SM for each warp instruction of the class, all of its pipelines issuing: λ, and
-    of matrix instructions no more than the rate of the units allows."""
+    """Return the cycles of an SM per warp instruction of the class, if all its pipelines issue.
+
+    The cycles are the issue time λ; those of matrix instructions are at most the work of one warp
+    over the rate of the units.
+    """
     operation, variant = device.operation(name), MatrixVariant.from_name(name)
     scope = device.pipelines[operation.pipeline]
     cycles = operation.issue / (device.schedulers_per_unit if scope is Scope.SCHEDULER else 1)

@@ -79,7 +79,7 @@ def _(rewrite: Coalesce, kernel: Description, launch: Launch, site: Site) -> Des
 
 @rewrite_kernel.register
 def _(rewrite: Remove, kernel: Description, launch: Launch, site: Site) -> Description:
-    """As many flops as are left."""
+    """Return the kernel with its flops reduced by the share of the removed instructions."""
     if not isinstance(kernel, BoundKernel):
         return kernel
     before = after = 0.0

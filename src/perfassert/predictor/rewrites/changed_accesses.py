@@ -17,9 +17,12 @@ _UNKNOWN = 62  # bits: of a field that nothing is known of, no address is beyond
 
 
 def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> BoundKernel:
-    """The kernel with these accesses laid out anew: first the threads of a block, then blocks, then
-    iterations, then accesses of the same kind, as far as the field reaches; beyond it they meet
-    what others have touched. Executed accesses keep their addresses."""
+    """Return the kernel with these accesses laid out anew.
+
+    The order is the threads of a block, then blocks, then iterations, then accesses of the same
+    kind, as far as the field reaches. Beyond the field they meet what others have touched. Executed
+    accesses keep their addresses.
+    """
     planes: dict[tuple[str, tuple[object, ...]], dict[int, int]] = {}
     for number in sorted(chosen):
         a = kernel.bound[number]
@@ -37,8 +40,7 @@ def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> Bou
 
 
 def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:
-    """Bytes of the field; what the access and those of its kind reach, where nothing is known of
-    it."""
+    """Return the bytes of the field; where these are unknown, the bytes that the accesses reach."""
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
         return prod(given.shape) * access.bytes
@@ -50,7 +52,7 @@ def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int
 
 
 def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
-    """How many values each symbol takes."""
+    """Return the number of values that each symbol of an access can take."""
     extents: dict[Symbol, int] = {}
     for axis, threads, blocks in zip(AXES, launch.block, launch.grid, strict=True):
         extents[axis] = threads * blocks

@@ -23,8 +23,10 @@ OUTSIDE = -1
 
 
 def copies_of_loops(code: Code, graph: InstructionGraph) -> dict[int, list[int]]:
-    """Loops of the graph by the loop of the code that they are copies of, where it is still one;
-    in the order of the nodes."""
+    """Return the loops of the graph, by the loop of the code that they are copies of.
+
+    Code loops that are no longer loops are left out. The copies are in the order of the nodes.
+    """
     by_loop: dict[int, dict[int, None]] = {}
     for node in graph.nodes:
         if node.instruction >= len(code.instructions):
@@ -53,7 +55,7 @@ def with_bodies(
 
 
 def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
-    """Without these nodes. What they waited for, the next one of their body waits for."""
+    """Return the graph without nodes ``gone``; the next node of a body inherits their waits."""
     changed: dict[int, Node] = {}
 
     def remaining_items(_: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
@@ -83,8 +85,11 @@ def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
 
 
 def node_registers(node: Node, program: Program | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What it defines and uses; under a predicate, the old value too. Nodes of a graph by hand
-    are their own registers."""
+    """Return the registers that a node defines and uses.
+
+    A predicated instruction also uses the old values of its results. Nodes of a graph without code
+    count as their own registers.
+    """
     if program is None or node.program < 0:
         read = {s.producer for e in node.edges for s in e.sources if not s.distance}
         return (str(node.index),), tuple(map(str, sorted(read)))
@@ -126,8 +131,12 @@ def _operations(graph: InstructionGraph, loop: int) -> set[str]:
 
 
 def work_alone(graph: InstructionGraph, warps: int) -> InstructionGraph:
-    """A barrier is gone if only one and the same warp touches memory before and after it; and from
-    where only one does to the end, the others are done. The graph itself where none is saved."""
+    """Remove the barriers that no pair of warps needs.
+
+    A barrier is gone if only one and the same warp touches memory before and after it. From where
+    only one does to the end, the others are done. The graph itself is returned where no barrier is
+    saved.
+    """
     if graph.channels:
         return graph
     everyone = frozenset(range(warps))
@@ -159,7 +168,7 @@ def _wait_once(graph: InstructionGraph, loop: Loop) -> InstructionGraph:
 
 
 def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) -> InstructionGraph:
-    """Without those before and after which only one and the same warp touches memory."""
+    """Remove barriers before and after which only one and the same warp touches memory."""
     phases = [_Phase(frozenset(), [], frozenset())]
     for item in graph.body:
         members = list(inside(graph, [item]))
@@ -190,8 +199,7 @@ def _without_lone_barriers(graph: InstructionGraph, everyone: frozenset[int]) ->
 
 
 class _Phase(NamedTuple):
-    """What comes with barriers and after them, up to the next, and the warps that touch memory
-    there."""
+    """Nodes from one barrier up to the next, with the warps that touch memory there."""
 
     working: frozenset[int]
     nodes: list[Node]
@@ -227,7 +235,7 @@ def _others_share(
 
 
 def _longest_chain(nodes: Sequence[Node], program: Program | None) -> frozenset[int]:
-    """Of instructions each of which needs what the one before it has computed."""
+    """Return the longest chain of instructions, each of which needs its predecessor's result."""
     computed: dict[str, int] = {}  # by register, which of the nodes
     before: list[int] = []  # the last of the longest chain that each needs, or -1
     length: list[int] = []
@@ -246,8 +254,10 @@ def _longest_chain(nodes: Sequence[Node], program: Program | None) -> frozenset[
 
 
 def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> InstructionGraph:
-    """Stores to shared memory become part of the loads that they are given with: the next barrier
-    waits for these, in a loop for those of the iteration before."""
+    """Make stores to shared memory part of the loads that they are given with.
+
+    The next barrier waits for these loads, in a loop for those of the iteration before.
+    """
     loads: dict[int, list[int]] = {}
     for n in graph.nodes:
         loads.setdefault(n.instruction, []).append(n.index)

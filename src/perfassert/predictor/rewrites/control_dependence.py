@@ -1,4 +1,4 @@
-"""Which instructions of a program are executed only where a branch goes one way."""
+"""Control dependence: instructions that a program executes only if a branch goes one way."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ class ControlDependence:
         return self._block_of.get(instruction, -1)
 
     def always_follows(self, block: int, before: int) -> bool:
-        """Whether ``block`` is executed whenever ``before`` is, so that what it computes may be
-        computed there already."""
+        """Return True if ``block`` is executed whenever ``before`` is.
+
+        The results of ``block`` may then be computed in ``before`` already.
+        """
         if block < 0 or before < 0:
             return True
         return is_above(block, before, self._postdominator)
 
 
 def control_dependence(program: Program) -> ControlDependence:
-    """Of a program, which is asked for once."""
+    """Return the control dependence of a program, computed once per program."""
     return program.found.once(ControlDependence, lambda: ControlDependence(program))

@@ -1,4 +1,4 @@
-"""Who of the instructions of a body has to wait for whom."""
+"""Dependences among the instructions of a body: through registers, memory, branches, barriers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perfassert.predictor.rewrites.list_scheduling import Step
 
 @dataclass(eq=False)
 class Dependences:
-    """Of a graph: through registers and memory, on branches and on barriers.
+    """Dependences of a graph: through registers and memory, on branches and on barriers.
 
     ``passing``: loads that barriers need not be waited for; ``ahead``: by node, the loop in which
     it loads for the next iteration.
@@ -36,7 +36,7 @@ class Dependences:
 
     @cached_property
     def control(self) -> ControlDependence | None:
-        """Which of its code depends on branches, where it has code."""
+        """Control dependence of the code; None for a graph without code."""
         return None if self.program is None else control_dependence(self.program)
 
     def is_load(self, node: Node) -> bool:
@@ -63,9 +63,11 @@ class Dependences:
         return inside(self.graph, [step.item])
 
     def depend(self, steps: Sequence[Step]) -> None:
-        """Let steps wait for each other: for registers, for memory, and as the graph says. A write
-        to memory waits for what was read since the last one, and any access for that one, which
-        has waited for all before it."""
+        """Let steps wait for each other: for registers, for memory, and as the graph says.
+
+        A write to memory waits for all reads since the last write. Any access waits for the last
+        write, which has waited for all before it.
+        """
         place = {n.index: k for k, s in enumerate(steps) for n in self.members(s)}
         defined: dict[str, tuple[int, Node]] = {}
         memory: dict[tuple[str, str], list[int]] = {}  # the last write, or -1, and reads since
@@ -91,8 +93,11 @@ class Dependences:
             defined.update((name, (k, node)) for name, node in own.items())
 
     def touched_memory(self, node: Node) -> Iterator[tuple[tuple[str, str], bool]]:
-        """Memory whose order matters: global by field, the stack by word where that is known,
-        shared as a whole; branches and stores."""
+        """Yield the memory whose order matters, each with True if the node writes it.
+
+        Global memory counts by field, the stack by word where that is known, shared memory as a
+        whole. Branches and stores keep their order, too.
+        """
         writes = self.writes(node)
         for number in node.touches if self.bound else ():
             access = self.bound[number]
@@ -109,7 +114,7 @@ class Dependences:
             yield ("control", ""), node.operation == "branch"
 
     def wait(self, steps: Sequence[Step], k: int, before: int, node: Node) -> None:
-        """For a register: of a load as long as memory takes, else for a fixed time."""
+        """Let step ``k`` wait for a register: a variable latency for a load, else a fixed one."""
         if before == k or self.ahead.get(node.index, OUTSIDE) >= 0:
             return
         instruction = self.program.instructions[node.program] if self.program else None
@@ -125,15 +130,18 @@ class Dependences:
     def follow(
         self, steps: Sequence[Step], k: int, node: Node, edge: Edge, place: Mapping[int, int]
     ) -> None:
-        """An edge of the graph; one that only stands for a register read or a barrier that others
-        share is left out, if both lie here."""
+        """Add an edge of the graph.
+
+        An edge that only stands for a register read or a barrier that others share is left out, if
+        both lie here.
+        """
         for source in edge.sources:
             before = place.get(source.producer, k)
             if before < k and source.distance == 0 and self.true(source.producer, node):
                 self.wait(steps, k, before, self.graph.nodes[source.producer])
 
     def true(self, producer: int, node: Node) -> bool:
-        """Whether a wait is for a result that is used, as far as registers tell."""
+        """Return True if a wait is for a result that the node uses, as far as registers tell."""
         defines, _ = self.registers(self.graph.nodes[producer])
         if self.program is None or not defines:
             own = self.graph.nodes[producer]
@@ -142,8 +150,11 @@ class Dependences:
         return not set(defines).isdisjoint(self.registers(node)[1])
 
     def stay_in_branches(self, steps: Sequence[Step]) -> None:
-        """What a branch decides on comes after it, and before the next branch that is reached
-        either way: instructions move up only to where they would be executed anyway."""
+        """Keep instructions between branches, except where they would be executed anyway.
+
+        An instruction that a branch decides on stays behind this branch, and before the next branch
+        that is reached either way.
+        """
         if self.control is None:
             return
         always = self.control.always_follows
@@ -168,19 +179,21 @@ class Dependences:
             branches[k] = block
 
     def is_speculative(self, step: Step) -> bool:
-        """Whether it may be executed without need: it computes, or reads the block's own array."""
+        """Return True if a step may execute without need: it computes, or reads shared memory."""
         node = step.node
         if node is None or self.writes(node):
             return False
         return self.computes(node) or node_space(node) == "shared"
 
     def computes(self, node: Node) -> bool:
-        """From registers to registers."""
+        """Return True if a node reads and writes registers only."""
         return not (node_space(node) or node.fence or node.signal or node.operation == "branch")
 
     def stay_between_barriers(self, steps: Sequence[Step]) -> None:
-        """Before a barrier comes what came before it, and after it the rest, but for loads of what
-        nobody writes and what is computed in registers."""
+        """Let a barrier wait for what came before it, and all later steps for the barrier.
+
+        Exempt are loads of what nobody writes, and what is computed in registers.
+        """
         fence, since = -1, list[int]()
         for k, step in enumerate(steps):
             node = step.node
@@ -201,8 +214,10 @@ class Dependences:
         return item.kind is ItemKind.NODE and self.graph.nodes[item.number].operation == "branch"
 
     def passing_loads(self) -> frozenset[int]:
-        """Global loads of fields that the kernel has not written before, in any iteration: no
-        barrier lets them see anything that was not there at first."""
+        """Return the global loads of fields that the kernel has written in no iteration before.
+
+        No barrier lets such a load see a value that was not there at first.
+        """
         written: set[str] = set()
         result: set[int] = set()
         for item in self.graph.body if self.bound else ():

@@ -37,8 +37,10 @@ class Step:
 def stall_counts(
     order: Sequence[Step], steps: Sequence[Step], least: Mapping[int, int] = NONE
 ) -> dict[int, int]:
-    """Cycles from each node to what follows it, by its number: what fixed latencies need, and no
-    fewer than ``least``."""
+    """Return the cycles from each node to its successor, by the node's number.
+
+    They are those that fixed latencies need, and no fewer than ``least``.
+    """
     place = {id(s): n for n, s in enumerate(steps)}
     issue: dict[int, int] = {}
     stalls: dict[int, int] = {}
@@ -62,8 +64,11 @@ def limit_latencies(steps: Sequence[Step]) -> None:
 
 
 def unexplained_stalls(steps: Sequence[Step]) -> dict[int, int]:
-    """Stall counts of the compiler that are longer than fixed latencies need: of branches,
-    barriers, half-width pipelines. They stay, so that the order as it is costs what it did."""
+    """Return stall counts of the compiler that are longer than fixed latencies need.
+
+    Branches, barriers and half-width pipelines have them. They stay, so that the present order
+    costs what it did.
+    """
     place = [0, *accumulate(step.length for step in steps)]
     least: dict[int, int] = {}
     for k, (step, following) in enumerate(pairwise(steps)):
@@ -97,8 +102,7 @@ def pass_on_waits(steps: Sequence[Step], gone: frozenset[int]) -> None:
 
 
 def greedy_order(steps: Sequence[Step]) -> list[int]:
-    """Greedy: what loads need first, as long as registers are left, then the longest way to the
-    end."""
+    """Schedule greedily: what loads need first, while registers last, then the longest path."""
     users: list[list[int]] = [[] for _ in steps]
     for k, step in enumerate(steps):
         for before in step.waits:
@@ -134,8 +138,10 @@ def most_unread(steps: Sequence[Step], order: Iterable[int]) -> int:
 
 
 class _Greedy:
-    """List scheduling of one segment; ``left``: what steps still wait for, ``unread``: who is still
-    to read what was loaded."""
+    """List scheduling of one segment.
+
+    ``left``: what steps still wait for. ``unread``: who is still to read what was loaded.
+    """
 
     def __init__(self, steps: Sequence[Step], users: Sequence[Sequence[int]]) -> None:
         self.steps = steps
@@ -167,7 +173,10 @@ class _Greedy:
         return result
 
     def next(self) -> int | None:
-        """What comes now; None: wait. A loop waits for what loads need, if that is to come."""
+        """Return the next step, or None to wait.
+
+        A loop waits while steps that feed loads are still to come and registers are left.
+        """
         full = self.live >= self.most
         if self.first and not (full and (self.others or self.later)):
             return heappop(self.first)[1]

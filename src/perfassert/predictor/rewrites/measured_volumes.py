@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from perfassert.predictor.model import BoundLaunch
 
 MEASURABLE = ("l2_load", "l2_store", "dram_load", "dram_store")
-"""What passes between the levels. What a warp asks of the L1 and of shared memory is a fact of its
-addresses, and is not replaced."""
+"""Volumes between the levels of memory, which measurements may replace.
+
+Requests of warps to L1 and shared memory follow from the addresses and are never replaced.
+"""
 
 
 def with_measured(

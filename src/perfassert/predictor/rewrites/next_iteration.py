@@ -9,7 +9,7 @@ from perfassert.kernel.program import Program
 from perfassert.predictor.rewrites.control_dependence import ControlDependence
 
 Registers = Callable[[Node], tuple[Sequence[str], Sequence[str]]]
-"""What a node defines and uses."""
+"""Function that returns the registers which a node defines and uses."""
 
 
 def loads_for_next(
@@ -19,8 +19,10 @@ def loads_for_next(
     program: Program | None,
     control: ControlDependence | None,
 ) -> frozenset[int]:
-    """Those of the ``loads`` that need nothing that one of them has loaded, neither as an operand
-    nor for the decision whether they are executed."""
+    """Return the ``loads`` that depend on no value that one of them has loaded.
+
+    A dependence goes through an operand or through a branch that decides on their execution.
+    """
     left = set(loads)
     loaded = _Loaded(program)
     decisions: set[int] = set()  # blocks that end with a branch on what was loaded
@@ -36,7 +38,7 @@ def loads_for_next(
 
 
 def _is_decided(node: Node, blocks: Collection[int], control: ControlDependence | None) -> bool:
-    """Whether a branch at the end of one of these blocks decides on its execution."""
+    """Return True if a branch at the end of one of these blocks decides if the node runs."""
     if control is None or not blocks:
         return False
     block = control.block(node.program)
@@ -56,7 +58,7 @@ class _Loaded:
         self._except: dict[str, str] = {}  # register → under which predicate it is none of them
 
     def reach(self, node: Node, registers: Registers) -> bool:
-        """Whether an instruction reads one of them."""
+        """Return True if an instruction reads a register that holds a loaded value."""
         predicate, uses = self._predicate(node), registers(node)[1]
         if predicate and self._program is not None:
             uses = self._program.instructions[node.program].uses
@@ -66,7 +68,7 @@ class _Loaded:
         )
 
     def define(self, node: Node, registers: Registers, loaded: bool) -> None:
-        """What an instruction leaves in its registers."""
+        """Record whether the registers that an instruction defines now hold loaded values."""
         predicate = self._predicate(node)
         for name in registers(node)[0]:
             if loaded:

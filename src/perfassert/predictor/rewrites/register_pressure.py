@@ -10,8 +10,7 @@ Operands = tuple[Sequence[str], Sequence[str]]
 
 
 def most_alive(steps: Sequence[Operands], order: Sequence[int]) -> int:
-    """Values that are alive at once at most; ``steps`` in the order that says who uses whose
-    result, ``order`` the one in which they are issued.
+    """Return the most values that are alive at once, for ``steps`` that are issued in ``order``.
 
     What is not used again here is taken to be needed later, and what is not defined here to be
     there from the start; what no step touches does not count.

@@ -19,8 +19,10 @@ _ALIKE = 1.25  # times as much from and to DRAM: more is other data, not another
 
 
 def axes_asked_for(kernel: Description) -> tuple[frozenset[str], frozenset[str]]:
-    """Directions in which threads touch memory, and those in which the size of the block is asked
-    for; a global coordinate does both."""
+    """Return the axes along which threads touch memory, and those whose block size is read.
+
+    A global coordinate does both.
+    """
     if isinstance(kernel, BoundKernel):
         names = _names_in_code(kernel.program)
     else:
@@ -44,8 +46,10 @@ def _names_in_code(program: Program) -> set[str]:
 
 
 def resizable(kernel: Description) -> bool:
-    """Whether the size of a block is a matter of the launch: it is read wherever a thread's index
-    is used."""
+    """Return True if the launch alone sets the block size.
+
+    The code then reads the size on every axis on which it uses a thread's index.
+    """
     used, asked = axes_asked_for(kernel)
     return used <= asked
 
@@ -58,8 +62,7 @@ def asks_for_grid(kernel: Description) -> bool:
 
 
 def resize_blocks(launch: Launch, block: Extent, kernel: Kernel) -> dict[str, object]:
-    """Return the changes, as what-if takes them, to blocks of another size that cover the same
-    threads."""
+    """Return the changes, for what-if, to blocks of another size that cover the same threads."""
     if launch.domain is not None or isinstance(kernel, AccessKernel):
         return {"block": block}
     pairs = zip(launch.grid, launch.block, block, strict=True)
@@ -67,8 +70,10 @@ def resize_blocks(launch: Launch, block: Extent, kernel: Kernel) -> dict[str, ob
 
 
 def same_work(before: PredictionValues, after: PredictionValues) -> bool:
-    """Whether as many threads in other blocks touch as much: a block that has a row of its own does
-    not."""
+    """Return True if the DRAM traffic of both launches is alike.
+
+    The other block shape then kept the work. Blocks with a row of their own change it.
+    """
     moved = [
         float(p.volumes.dram_load.total) + float(p.volumes.dram_store.total)
         for p in (before, after)

@@ -1,4 +1,4 @@
-"""What a change would bring: the launch simulated again with it, by the one clock.
+"""Effect of a change: the launch is simulated again with it, by the same clock.
 
 Of the launch as it is all is kept: what its accesses move is estimated again only where a change
 moves data, its graph is bound once, and times are compared with the one that was predicted.
@@ -47,9 +47,12 @@ class Resimulation:
     case: Case
 
     def speedup(self, match: Match, worth: float = 0.0) -> float | None:
-        """Old over new time; None where the match says of nothing how it would change, or where
-        the changed launch is none that the device can run. What cannot be above ``worth`` is not
-        simulated, and the most that it could be is returned."""
+        """Return old over new time.
+
+        The result is None where the match does not say how the launch would change, or where the
+        device cannot run the changed launch. A gain that cannot be above ``worth`` is not
+        simulated, and the most that it could be is returned.
+        """
         before = float(self.prediction.time)
         try:
             seconds = self._seconds(match, before / worth if worth else inf)
@@ -58,8 +61,7 @@ class Resimulation:
         return None if seconds is None else before / seconds
 
     def _seconds(self, match: Match, enough: float) -> float | None:
-        """The time after the change, or what it cannot fall below, if that is not below
-        ``enough``."""
+        """Return the time after the change, or its lower bound if that is not below ``enough``."""
         if match.changes is not None:
             return float(self.predict(*with_changes(self.prediction, match.changes)).time)
         if not match.rewrites:
@@ -113,8 +115,11 @@ class Resimulation:
         return launch_time(loaded_model(bound_launch, wider.launch, device)).seconds
 
     def _time_of_relaunch(self, threads: int) -> float | None:
-        """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
-        cover the same threads; None for code that would have to be written for them."""
+        """Return the launch with blocks of so many threads that covers the same threads.
+
+        The blocks keep their shape as far as possible. The result is None for code that would have
+        to be rewritten for them.
+        """
         if not resizable(self.model.bound_launch.kernel):
             return None
         if any(len(set(loop.each)) > 1 for loop in self.model.graph.loops):
@@ -126,7 +131,7 @@ class Resimulation:
         return float(after.time) if same_work(self.prediction, after) else None
 
     def _changed_launch(self, rewrites: Sequence[Rewrite]) -> tuple[BoundLaunch, Launch]:
-        """What is bound, and what it moves, after the rewrites."""
+        """Return the bound launch, with its volumes, and the launch after the rewrites."""
         launch, bound_launch = self.prediction.origin[1], self.model.bound_launch
         if any(change.stage == "bind" for change in rewrites):
             kernel = bound_launch.kernel

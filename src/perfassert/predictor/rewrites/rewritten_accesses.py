@@ -1,5 +1,4 @@
-"""Address expressions written otherwise: fields laid out for the threads that access them, and
-neighbouring elements as one."""
+"""Rewrites of address expressions: fields laid out for their threads, neighbours joined."""
 
 from __future__ import annotations
 
@@ -46,8 +45,10 @@ def rewrite(
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Axes of a field in another order, the last one of them cut into pieces of ``stride``
-    elements: those at the same place of their pieces lie side by side."""
+    """Axes of a field in another order, with the last one cut into pieces.
+
+    A piece has ``stride`` elements; elements at the same place of their pieces lie side by side.
+    """
 
     order: tuple[int, ...]
     stride: int
@@ -70,8 +71,10 @@ class _Layout:
 
 
 def _lay_out(kernel: AccessKernel, launch: Launch, chosen: Collection[int]) -> AccessKernel:
-    """Neighbouring threads access neighbouring elements. What else accesses the field goes on to
-    do so where it was."""
+    """Let neighbouring threads access neighbouring elements.
+
+    Other accesses of the field keep the elements that they had.
+    """
     bound = bound_expressions(kernel, launch).accesses
     layouts = {
         n: layout for n in sorted(chosen) if (layout := _layout(bound[n].subscripts, launch))
@@ -89,8 +92,11 @@ def _lay_out(kernel: AccessKernel, launch: Launch, chosen: Collection[int]) -> A
 
 
 def _layout(subscripts: Sequence[Affine], launch: Launch) -> _Layout | None:
-    """With the axis last along which neighbouring threads differ; None where there is more than
-    one, where its subscript is a quotient, or where the field already lies so."""
+    """Return the layout with the axis last along which neighbouring threads differ.
+
+    The result is None if more than one axis does, if its subscript is a quotient, or if the field
+    already lies so.
+    """
     fast = next((a for a, threads in zip(AXES, launch.block, strict=True) if threads > 1), "")
     coordinates = {fast, f"threadIdx.{fast}"}
     moving = [n for n, form in enumerate(subscripts) if coordinates & set(form.symbols())]
@@ -117,8 +123,10 @@ def _slowness(form: Affine) -> int:
 
 
 def neighbours(kernel: AccessKernel, launch: Launch) -> Mapping[int, int]:
-    """By number of an access: elements side by side that a thread accesses in as many accesses,
-    where all accesses of the field could be of that width."""
+    """Return how many adjacent elements a thread accesses in as many accesses, by access.
+
+    Only fields count whose accesses could all be of that width.
+    """
     bound = bound_expressions(kernel, launch).accesses
     by_field: dict[str, list[int]] = {}
     for number, access in enumerate(kernel.accesses):
@@ -147,7 +155,7 @@ def _widths(field: Field) -> Iterator[int]:
 
 
 def _all_joined(kernel: AccessKernel, forms: Mapping[int, Sequence[Affine]], width: int) -> bool:
-    """Whether loads and stores each come in whole groups of ``width`` neighbours."""
+    """Return True if loads and stores each form whole groups of ``width`` adjacent elements."""
     groups: dict[object, list[int]] = {}
     for number, (*outer, last) in forms.items():
         if any(c % width for _, c in last.terms):
@@ -200,8 +208,7 @@ def _with_subscripts(access: Access, field: str, subscripts: Subscripts) -> Acce
 
 
 def read_by_all(kernel: AccessKernel) -> frozenset[int]:
-    """Numbers of loads of an element that is the same for all threads, of fields that are not
-    stored to."""
+    """Return the loads of an element common to all threads, from fields without stores."""
     stored = {a.field for a in kernel.stores}
     return frozenset(
         n for n, access in enumerate(kernel.accesses)

@@ -1,10 +1,12 @@
-"""Instructions of a body scheduled anew, as a compiler or author could: within dependences, and
-not past a barrier, but for loads of what the kernel never writes where that is asked for.
+"""Instructions of a body scheduled anew, as a compiler or author could.
 
-Loads come as early as they can and registers last, everything else as soon as its operands are
-there; nothing leaves the branch that decides whether it is executed. Registers are taken to be
-renamed, so that only true dependences count; accesses of one field keep their order where one of
-them writes.
+The order keeps within dependences. No instruction passes a barrier, but for loads of what the
+kernel never writes where that is asked for.
+
+Loads come as early as they can and registers last, every other instruction as soon as its operands
+are there. No instruction leaves the branch that decides whether it is executed. Registers are taken
+to be renamed, so that only true dependences count. Accesses of one field keep their order where one
+of them writes.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def registers_of_reordering(
     program: Program | None,
     bound: Sequence[BoundAccess],
 ) -> int:
-    """How many are needed where bodies are scheduled anew with loads ahead."""
+    """Return the registers alive at most if bodies are scheduled anew with loads ahead."""
     work = _Scheduling(graph, device, program, bound)
     work.look_ahead(loops)
     work.graph_with(loops)
@@ -78,8 +80,10 @@ def load_before_barriers(
     program: Program | None,
     bound: Sequence[BoundAccess],
 ) -> InstructionGraph:
-    """Loads of what the kernel has not written before are issued before barriers that they need not
-    wait for, with what computes their addresses; everything else keeps its order."""
+    """Move loads of what the kernel has not written before ahead of barriers.
+
+    The instructions that compute their addresses move along. Everything else keeps its order.
+    """
     work = _Scheduling(graph, device, program, bound)
     work.passing, work.pinned = work.passing_loads(), True
     if not work.passing:
@@ -94,8 +98,10 @@ def remove(
     program: Program,
     bound: Sequence[BoundAccess],
 ) -> InstructionGraph:
-    """Compiled code without these nodes, in its order and with the stall counts that are still
-    needed. Who used the result of one waits for its operands."""
+    """Remove these nodes from compiled code, which keeps its order and the stall counts it needs.
+
+    An instruction that used the result of a removed one waits for its operands.
+    """
     work = _Scheduling(graph, device, program, bound)
     work.gone = gone
     return without(work.graph_with(frozenset(graph.nodes[n].loop for n in gone)), gone)
@@ -137,7 +143,7 @@ class _Scheduling(Dependences):
         self.ahead = {n: x for n, x in self.ahead.items() if x != loop or n in read}
 
     def operands(self, steps: Sequence[Step]) -> list[Operands]:
-        """What each step defines and uses."""
+        """Return the registers that each step defines and uses."""
         result: list[Operands] = []
         for step in steps:
             nodes = list(map(self.registers, self.members(step)))
@@ -147,7 +153,7 @@ class _Scheduling(Dependences):
         return result
 
     def last_readers(self, items: Sequence[BodyItem]) -> Mapping[BodyItem, BodyItem]:
-        """By load for the next iteration the last one behind it that reads its registers."""
+        """Return, for each load ahead, the last item behind it that reads its registers."""
         last: dict[BodyItem, BodyItem] = {}
         loaded: dict[str, BodyItem] = {}
         for item in items:
@@ -174,8 +180,10 @@ class _Scheduling(Dependences):
         return [*result, *self.segment(segment)]
 
     def ends_segment(self, item: BodyItem) -> bool:
-        """What waits for other warps, or starts the block; a barrier that loads pass lies within a
-        segment."""
+        """Return True if an item waits for other warps or starts the block.
+
+        A barrier that loads may pass lies within a segment.
+        """
         if self.passing and item.kind is ItemKind.NODE:
             node = self.graph.nodes[item.number]
             starts = node.fence and (not node.partial or node.program < 0)
@@ -206,9 +214,11 @@ class _Scheduling(Dependences):
     def after_last_use(
         self, items: Sequence[BodyItem]
     ) -> tuple[Sequence[BodyItem], Mapping[int, int]]:
-        """Loads for the next iteration behind the last one that reads what the previous iteration
-        has loaded into their registers; places of both in the new order. Graphs by hand have no
-        registers."""
+        """Move loads for the next iteration behind the last reader of their registers.
+
+        This reader uses what the previous iteration has loaded. The second result maps places of
+        loads to those of their readers, both in the new order. Graphs by hand have no registers.
+        """
         last = self.last_readers(items) if self.ahead and self.program is not None else {}
         behind: dict[BodyItem, list[BodyItem]] = {}
         for load, reader in last.items():
@@ -218,8 +228,8 @@ class _Scheduling(Dependences):
         return order, {place[load]: place[reader] for load, reader in last.items()}
 
     def early_order(self, steps: Sequence[Step]) -> list[int]:
-        """Loads that pass a barrier, and what only computes for them, right after what they wait
-        for."""
+        """Order loads that pass a barrier, and what only computes for them, right behind their
+        waits."""
         place = list(range(len(steps)))
         fences = [k for k, s in enumerate(steps) if s.node is not None and s.node.fence]
         needed: set[int] = set()

@@ -34,12 +34,12 @@ class Site:
 
     @property
     def program(self) -> Program | None:
-        """Its code; None of a description by hand."""
+        """Program of the kernel; None for a description by hand."""
         return self.kernel.program if isinstance(self.kernel, BoundKernel) else None
 
     @property
     def accesses(self) -> Sequence[BoundAccess]:
-        """Those of its code."""
+        """Accesses of the kernel's code; empty for a description by hand."""
         return self.kernel.bound if isinstance(self.kernel, BoundKernel) else ()
 
     @cached_property

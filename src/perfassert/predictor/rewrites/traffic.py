@@ -108,7 +108,7 @@ def _with_costs(
 
 
 def _executions(kernel: BoundKernel) -> dict[int, float]:
-    """How often a warp executes each access."""
+    """Return how many times a warp executes each access, by the access's number."""
     graph = kernel.graph
     executions: dict[int, float] = {}
     for node in graph.nodes:
@@ -118,7 +118,7 @@ def _executions(kernel: BoundKernel) -> dict[int, float]:
 
 
 def _without_conflicts(cost: AccessCost, width: int, device: Device) -> AccessCost:
-    """Without conflicts: as many wavefronts as the bytes of the lanes fill."""
+    """Return the cost without bank conflicts: as many wavefronts as the lanes' bytes fill."""
     row = device.shared_banks * device.shared_bank_bytes
     wavefronts = min(cost.wavefronts, max(1.0, width * cost.lanes / row))
     share = wavefronts / cost.wavefronts if cost.wavefronts else 1.0
@@ -126,7 +126,7 @@ def _without_conflicts(cost: AccessCost, width: int, device: Device) -> AccessCo
 
 
 def _dense(cost: AccessCost, width: int, device: Device) -> AccessCost:
-    """As many sectors as the bytes of the lanes fill."""
+    """Return the cost with full sectors: as many sectors as the lanes' bytes fill."""
     sectors = min(cost.sectors, max(1.0, width * cost.lanes / device.sector_bytes))
     share = sectors / cost.sectors if cost.sectors else 1.0
     return replace(

@@ -22,8 +22,10 @@ _OTHERWISE = 4  # where no number of copies divides the trips
 
 
 def unroll_loops(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
-    """The innermost ones of these loops unrolled; those that run once or wait for other warps in
-    every iteration stay."""
+    """Return the innermost of these loops unrolled.
+
+    Loops that run once or wait for other warps in every iteration stay.
+    """
     counts = {loop: unroll_factor(graph, loop) for loop in sorted(loops)}
     counts = {loop: count for loop, count in counts.items() if count > 1}
     return _Unrolling(graph, counts).graph() if counts else graph
@@ -41,8 +43,10 @@ def unroll_factor(graph: InstructionGraph, loop: int) -> int:
 
 
 class _Unrolling:
-    """``counts``: copies of the bodies by loop; ``first``: number of the second copy's first
-    node."""
+    """Unrolling of loops of one graph.
+
+    ``counts``: copies of the bodies by loop. ``first``: number of the second copy's first node.
+    """
 
     def __init__(self, graph: InstructionGraph, counts: Mapping[int, int]) -> None:
         self.before = graph
@@ -62,7 +66,7 @@ class _Unrolling:
         return replace(self.before, nodes=tuple(nodes), loops=loops)
 
     def shorter(self, loop: Loop) -> Loop:
-        """What trips leave over is rounded up to a whole iteration."""
+        """Return the unrolled loop; a remainder of trips counts as one whole iteration."""
         count = self.counts[loop.index]
         body = [n for copy in range(count) for n in self.copies(loop.index, copy)]
         trips = -(-self.before.trips(loop.index) // count)
@@ -95,7 +99,7 @@ class _Unrolling:
         return node._replace(index=self.number(node.index, copy), edges=edges)
 
     def source(self, source: EdgeSource, own: int, copy: int) -> EdgeSource:
-        """What that copy of a node in loop ``own`` reads."""
+        """Return the source that copy ``copy`` of a node in loop ``own`` reads."""
         producer, loop, distance = source.producer, source.loop, source.distance
         if producer not in self.place:
             return source

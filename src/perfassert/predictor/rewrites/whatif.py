@@ -1,4 +1,4 @@
-"""What if: a launch predicted again with something changed."""
+"""What-if predictions: a launch predicted again with something changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _LAUNCH = ("grid", "block", "args")
 _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
 _LEVELS = {"l1": ("l1_latency",), "l2": ("l2_latency",), "dram": ("dram_latency",),
            "global": ("l1_latency", "l2_latency", "dram_latency")}  # fmt: skip
-"""What a name in ``latency`` means besides operation classes and pipelines."""
+"""Device latencies for which a level's name in ``latency`` stands.
+
+Names of operation classes and pipelines are accepted too.
+"""
 _MOST = 1000.0  # times as much, or as little: beyond it somebody meant the value itself
 _FIXED = (
     "name",
@@ -54,7 +57,7 @@ def predict_with(prediction: Answer, predict: Predict, changes: Mapping[str, Any
 
 
 def with_changes(prediction: Answer, changes: Mapping[str, Any]) -> tuple[Kernel, Launch, Device]:
-    """What to predict instead: ``changes`` as :func:`perfassert.whatif` takes them.
+    """Return the kernel, launch and device with ``changes`` as :func:`perfassert.whatif` takes.
 
     Raises :class:`~perfassert.errors.KernelError` for a change that it does not know.
     """

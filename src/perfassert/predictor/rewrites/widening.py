@@ -55,8 +55,10 @@ class Widening:
 
 @dataclass(frozen=True, slots=True)
 class NarrowLaunch:
-    """A bound kernel, its ``launch``, and the ``effective`` one, whose blocks stand for iterations
-    of a loop over the grid."""
+    """Bound kernel with its ``launch`` and its ``effective`` one.
+
+    The blocks of the effective launch stand for iterations of a loop over the grid.
+    """
 
     kernel: BoundKernel
     launch: Launch
@@ -69,8 +71,7 @@ class NarrowLaunch:
 
 
 def widening(site: NarrowLaunch, units: int) -> Widening | None:
-    """Find how the accesses of a kernel can be wider; None where they cannot, or where data decides
-    what is executed.
+    """Find wider accesses of a kernel; None if there are none or data decides what executes.
 
     Args:
         site: the kernel and its launch.
@@ -224,8 +225,9 @@ def _replicable(graph: InstructionGraph, loop: int) -> bool:
 
 
 def widen(site: NarrowLaunch, how: Widening) -> NarrowLaunch | None:
-    """Return the kernel and its launch with wider accesses; None where what is computed of an
-    element decides on addresses or on where control goes.
+    """Return the kernel and its launch with wider accesses.
+
+    The result is None where a value computed from an element decides on addresses or on branches.
 
     Args:
         site: the kernel and its launch.
@@ -290,8 +292,10 @@ def _with_fewer_steps(access: BoundAccess, symbol: Name, width: int) -> BoundAcc
 
 
 def _with_joined(graph: InstructionGraph, joined: Mapping[int, int]) -> InstructionGraph:
-    """Whoever reads what a joined access has loaded reads that which stands for it; a store waits
-    for the elements of those that it stands for."""
+    """Redirect the readers of a joined access to the access that stands for it.
+
+    A store waits for the elements of all stores that it stands for.
+    """
     by_access = {t: n.index for n in graph.nodes for t in n.touches}
     gone = {by_access[a]: by_access[b] for a, b in joined.items() if a in by_access}
 
@@ -308,7 +312,7 @@ def _with_joined(graph: InstructionGraph, joined: Mapping[int, int]) -> Instruct
 
 
 def _replicate(graph: InstructionGraph, how: Widening, loop: int) -> InstructionGraph | None:
-    """What is computed of an element, once for each of them."""
+    """Repeat the computation on one element for each element of the wide access."""
     wide = {n.index: n for n in graph.nodes if how.accesses.intersection(n.touches)}
     computed: dict[int, None] = {}
     items = graph.body if loop < 0 else graph.loops[loop].body

@@ -27,8 +27,7 @@ from perfassert.kernel.machine import Kind, Space
 from perfassert.source import SourceSpan
 
 _ARRIVALS = (Kind.SYNC_WAIT, Kind.WARP_WAIT, Kind.EXIT)
-"""Each side of a divergent branch arrives or ends on its own, which graphs count as one
-instruction."""
+"""Kinds that each side of a divergent branch executes by itself; graphs count them once."""
 _SPACES = {
     "global": (Space.GLOBAL, Space.GENERIC),
     "shared": (Space.SHARED,),
@@ -47,9 +46,11 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the threads of executed blocks go: ``at``, bytes from the start of the field, in the
-    order of the threads and for each of them in the order of time. ``requests``: warp instructions
-    with an active lane; ``whole``: that is all."""
+    """Places that the threads of executed blocks access.
+
+    ``at``: offsets in bytes from the start of the field, by thread and then in the order of time.
+    ``requests``: warp instructions with an active lane. ``whole``: True if no access is left out.
+    """
 
     threads: IntArray
     at: IntArray
@@ -90,7 +91,7 @@ class Agreement:
         self.compared = self.counted = 0
 
     def differences(self) -> Iterator[Disagreement]:
-        """Every instruction on which they differ."""
+        """Yield every instruction on which execution and closed form differ."""
         for group in bind_groups(self.kernel, self.effective_launch):
             yield from self._group(group, "global", self.effective_launch)
         for space in ("shared", "local", "constant"):
@@ -119,7 +120,7 @@ class Agreement:
                 yield difference
 
     def _closed_form_places(self, group: AccessGroup, effective_launch: Launch) -> _Places:
-        """Of blocks as they are started: those of ``effective_launch`` that each is run for."""
+        """Return the closed form's places of the blocks that each executed block is run for."""
         most = self.iterations // _iterations(group) or 1  # else what is seen first is not first
         all_standing = [
             _standing_for(block, self.launch, effective_launch) for block in self.blocks
@@ -152,7 +153,10 @@ class Agreement:
     def _compare_places(
         self, access: BoundAccess, closed: _Places, offset: int, executed: _Places
     ) -> Disagreement | None:
-        """How they differ; of what is not whole, the first places of each thread are compared."""
+        """Compare places and return their disagreement, or None.
+
+        Where either is not whole, the first places of each thread are compared.
+        """
         count = self.run.warps_per_block * len(self.blocks) * WARP
         expected, observed = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
         missing = observed < expected if executed.whole else np.zeros(count, np.bool_)
@@ -202,7 +206,7 @@ class Agreement:
 
 
 def _issue_counts(kernel: BoundKernel, warps: int) -> dict[int, tuple[IntArray, SourceSpan | None]]:
-    """By address, how often each warp issues the instruction, where no guess decides that."""
+    """Return by address how often each warp issues an instruction, where no guess decides that."""
     counted: dict[int, tuple[IntArray, SourceSpan | None]] = {}
     trips = {-1: np.ones(warps, np.int64)}
     guessed = set()
@@ -235,7 +239,7 @@ def _position(block: int, launch: Launch) -> tuple[int, int, int]:
 def _standing_for(
     block: tuple[int, int, int], launch: Launch, effective_launch: Launch
 ) -> Sequence[tuple[int, ...]]:
-    """Blocks of a wider grid, whose work a loop over the grid does in this one."""
+    """Return the blocks of a wider grid whose work a loop over the grid does in this one."""
     axes = (
         range(b, w, n) for b, n, w in zip(block, launch.grid, effective_launch.grid, strict=True)
     )
@@ -243,7 +247,7 @@ def _standing_for(
 
 
 def _iterations(group: AccessGroup) -> int:
-    """Of the loops around an access, for each thread."""
+    """Return the number of iterations of the loops around an access, per thread."""
     ranges = dict(group.ranges)
     return prod(ranges[s][1] - ranges[s][0] + 1 for s in group.loops)
 
@@ -255,7 +259,7 @@ def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> 
 
 
 def _first(places: _Places, counts: IntArray) -> BoolArray:
-    """The first so many of each thread."""
+    """Return a mask of the first ``counts`` places of each thread."""
     if len(places.threads) == counts.sum():
         return np.ones(len(places.threads), np.bool_)
     start = np.searchsorted(places.threads, np.arange(len(counts)))

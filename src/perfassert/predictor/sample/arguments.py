@@ -23,7 +23,7 @@ Given = Union[Mapping[str, Any], Any]
 
 
 def execution_arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[ArgumentValue]:
-    """One for each parameter; behind them the regions that only structures point into."""
+    """Return one argument per parameter, then the regions that only structures point into."""
     return _Arguments(parameters, launch).found
 
 
@@ -54,7 +54,7 @@ class _Arguments:
                         yield parameter.at(member.offset), element
 
     def _region_of(self, place: int) -> ArgumentValue:
-        """Of a parameter that is a pointer to memory of its own; None: to be filled in."""
+        """Return the argument of a pointer to memory of its own; None if still to be set."""
         parameter, value = self._parameters[place], self._given[place]
         if isinstance(value, Buffer) and value.alias is None:
             return self._add(parameter.name, _region(parameter.name, value, self._numbers))
@@ -78,7 +78,7 @@ class _Arguments:
         return content(parameter, value)
 
     def _address(self, name: str) -> int | None:
-        """Of the memory that a pointer means, however many aliases lead there."""
+        """Return the address of a pointer's memory through its aliases; None for a cycle."""
         behind, seen = 0, set()
         while (buffer := self._buffers.get(name)) is not None and buffer.alias is not None:
             if name in seen:
@@ -92,7 +92,7 @@ class _Arguments:
         return pointer(self._order.index(region), region.offset) + behind
 
     def _structure(self, parameter: Parameter, value: Mapping[Any, Any]) -> ArgumentValue:
-        """Its bytes, or those that are known; nobody reads what lies between members."""
+        """Return a structure's bytes, with a mask if some are unknown; gaps count as known."""
         content, known = bytearray(parameter.size), bytearray(parameter.size)
         inside = {at for m in parameter.members for at in range(m.offset, m.offset + m.size)}
         for at in set(range(parameter.size)) - inside if inside else ():

@@ -49,8 +49,9 @@ def find_differences(
 
 
 def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) -> tuple[int, ...]:
-    """Numbers of the blocks that are executed: corners of the grid, the representative one, and
-    two of chance, the same ones each time.
+    """Return the numbers of the blocks that are executed, the same ones each time.
+
+    They are corners of the grid, the representative block, and two random ones.
 
     >>> checked_blocks((1, 0, 0), (3, 1, 1))
     (0, 1, 2)
@@ -67,7 +68,7 @@ def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) 
 
 
 def _without_contents(launch: Launch) -> Launch:
-    """What has a closed form needs none, and contents may be large."""
+    """Return the launch without contents of buffers: closed forms need none."""
     args = launch.args
     if isinstance(args, Mapping):
         args = {name: _without_content(value) for name, value in args.items()}

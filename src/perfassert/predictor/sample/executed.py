@@ -1,4 +1,4 @@
-"""Where closed forms end, or are contradicted, a sample of blocks is executed and decides."""
+"""Execution of a sample of blocks, which decides where closed forms end or are contradicted."""
 
 from __future__ import annotations
 
@@ -99,8 +99,10 @@ def _bind(
 
 
 def bind_least(question: Question, bound: BoundKernel) -> tuple[Description, Launch]:
-    """Bind as ``bound``, with the least of what it assumes; code that binds itself assumes what it
-    did."""
+    """Bind as ``bound``, but with the least of each assumption.
+
+    A kernel that binds itself keeps its assumptions.
+    """
     device, launch, code = question.device, question.arguments, question.code
     if code is None:
         return question.kernel.bind(launch, device.arch, device.warp_size)
@@ -176,8 +178,10 @@ def _sample_heavy(
     standing: int,
     distinguished: bool,
 ) -> Executed:
-    """Fewer blocks that take long, each to its end, or a single one; ``distinguished``: contents
-    may make blocks differ."""
+    """Execute fewer blocks, each to its end, or a single one, where blocks take long.
+
+    ``distinguished``: contents may make blocks differ.
+    """
     total, middle = len(blocks), execute_one(standing)
     if not distinguished and is_decided(middle):
         others = (execute_one(blocks.in_grid(total * i // 4)) for i in (1, 3))
@@ -199,8 +203,10 @@ def _sample_heavy(
 def _sample_more(
     sample: Callable[[int, ExecutionLimits], Executed], result: Executed, count: int, each: float
 ) -> Executed:
-    """The ``result`` of so many blocks, or that of more where it is unsure and they are affordable;
-    ``each``: instructions of a block."""
+    """Return ``result``, or that of more blocks where it is unsure and they are affordable.
+
+    The number of blocks is doubled from ``count`` each time. ``each``: instructions of a block.
+    """
     most = min(_MORE * _INSTRUCTIONS / each, NUMBERED)
     while max(result.work_error, result.traffic_error) > _SURE and 2 * count <= most:
         count *= 2
@@ -212,13 +218,16 @@ def _sample_more(
 
 
 def _have_contents(arguments: Sequence[ArgumentValue]) -> bool:
-    """Whether some buffer has a content, which may distinguish blocks."""
+    """Return True if some buffer has a content, which may distinguish blocks."""
     return any(isinstance(a, Region) and a.content is not None for a in arguments)
 
 
 def loop_members(program: Program) -> dict[int, tuple[frozenset[int], int]]:
-    """Address of each loop's first instruction → those of all of its instructions, and that of the
-    first instruction of the loop around it, or of the kernel."""
+    """Return loops by the address of their first instruction.
+
+    Each comes with the addresses of all of its instructions and the address of the first
+    instruction of the loop around it, or of the kernel.
+    """
     members: dict[int, tuple[frozenset[int], int]] = {}
     for loop in program.loops:
         own = frozenset(

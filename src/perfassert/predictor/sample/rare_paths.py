@@ -116,12 +116,12 @@ def _floating(dtype: str | None) -> str:
 
 
 def _number(dtype: str | None) -> ArgumentValue:
-    """A parameter that is not given: 1.5, if it is a float."""
+    """Return the value of a parameter that is not given: 1.5 if it is a float."""
     return {"float": b"\0\0\xc0\x3f", "double": b"\0\0\0\0\0\0\xf8\x3f"}.get(_floating(dtype))
 
 
 def _with_ordinary_numbers(machine: MachineCode, loads: Mapping[int, str]) -> MachineCode:
-    """The code with presets in the place of what loads read."""
+    """Return the code with presets in the place of what loads read."""
     instructions = list(machine.instructions)
     presets: list[Preset] = []
     for number, dtype in loads.items():
@@ -146,29 +146,38 @@ def _with_ordinary_numbers(machine: MachineCode, loads: Mapping[int, str]) -> Ma
 
 
 def _looks_at_bits(behind: Sequence[Micro]) -> bool:
-    """Whether integers are compared that no conversion of a float leads to: only functions ask for
-    the bits of a number."""
+    """Return True if integers are compared that no conversion of a float leads to.
+
+    Only mathematical functions look at the bits of a number.
+    """
     kinds = {o.kind for o in behind}
     return not kinds.isdisjoint(_COMPARISONS) and kinds.isdisjoint(_CONVERSIONS)
 
 
 def _asks_for_equality(behind: Sequence[Micro]) -> bool:
-    """Whether floats are the same, as a program asks of a mask: that ordinary numbers say no to it
-    means little."""
+    """Return True if floats are compared for equality, as programs do with a mask.
+
+    Ordinary numbers that fail such a comparison mean little.
+    """
     return any(o.kind in _OF_FLOATS and o.detail[0] in _SAME for o in behind)
 
 
 def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
-    """Whether a side is a function's slow path: a routine of the compiler's, or an array on the
-    stack, and nothing that other threads or the program's buffers see."""
+    """Return True if a side is a function's slow path.
+
+    Such a path is a routine of the compiler, or uses an array on the stack, and touches nothing
+    that other threads or the program's buffers see.
+    """
     private = all(a.space == "local" for i in side for a in i.accesses)
     own = any(i.accesses or Role.IN_LIBRARY in i.roles for i in side)
     return private and own and not any(i.fence or i.bulk for i in side)
 
 
 def _reads_bits(program: Program, address: int, side: Sequence[ProgramInstruction]) -> bool:
-    """Tell a side in which integer arithmetic takes the number apart that was compared before it,
-    and that touches no memory."""
+    """Return True if integer arithmetic on this side uses the number compared before the branch.
+
+    The side must not touch memory.
+    """
     if any(i.accesses or i.fence or i.bulk for i in side):
         return False
     jump = next(i for i in program.instructions if i.address == address)
@@ -213,8 +222,10 @@ def _only_on(
 
 
 def _deciding(machine: MachineCode, jump: int) -> list[Micro]:
-    """Operations that lead to what decides a jump, up to the first of floats and of memory: of each
-    register the one before that stands next to it in the code."""
+    """Return the operations that lead to a jump's condition, up to those of floats and memory.
+
+    For each register the nearest operation before its use in the code counts.
+    """
     instruction = machine.instructions[jump]
     wanted = {instruction.guard, *(s for o in instruction.operations for s in o.sources)} - {-1, 0}
     operations = []

@@ -27,8 +27,11 @@ _HOPELESS = 4  # times the limit: where the first blocks promise so much, the ot
 
 @dataclass(frozen=True, slots=True)
 class LaunchRun:
-    """``contents``: what the buffers hold now whose content is known throughout; ``failed``: why
-    the launch did not come to its end; ``executed``: instructions of lanes."""
+    """Result of an executed launch.
+
+    ``contents``: final contents of the buffers that are known throughout. ``failed``: why the
+    launch did not come to its end. ``executed``: instructions of lanes.
+    """
 
     contents: Mapping[str, npt.NDArray[np.uint8]]
     failed: str = ""
@@ -38,8 +41,11 @@ class LaunchRun:
 def run(
     kernel: CompiledKernel, launch: Launch, device: Device, lane_instructions: int
 ) -> LaunchRun:
-    """All blocks, some of them side by side and then the next; at most so many instructions of
-    lanes. Blocks that wait for each other do not come to an end."""
+    """Execute all blocks, some side by side and then the next, within a limit of instructions.
+
+    ``lane_instructions`` is the limit, counted per lane. Blocks that wait for each other do not
+    come to an end.
+    """
     code = kernel.compiled
     assert isinstance(code, CompiledCode)
     built = code.build(device.arch)
@@ -66,7 +72,7 @@ def run(
 
 
 def sample(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
-    """What a prediction of the launch executes: the pages whose values decide about it."""
+    """Return the memory pages whose values decide about a prediction of the launch."""
     question = Session(budget=0).ask(kernel, launch, device)  # nothing is recalled, all is read
     reads = Reads()
     bind_question(question, reads)

@@ -26,7 +26,7 @@ class BlockWork:
 
 
 def makespan(blocks: Sequence[BlockWork], units: int, slots: int) -> float:
-    """When the last block ends.
+    """Return the time at which the last block ends.
 
     Four blocks, each of which takes all of a unit for 1 second, on a unit with two slots: 4
     seconds, whatever the slots. If none of them can be faster than 4 seconds by itself, two run
@@ -81,7 +81,7 @@ def _rate(running: Sequence[_Running]) -> list[float]:
 
 
 def _demand(block: BlockWork) -> float:
-    """The share of the unit that the block can use."""
+    """Return the share of the unit that the block can use."""
     return min(1.0, block.work / block.alone) if block.alone else 1.0
 
 
@@ -103,7 +103,7 @@ class Alone:
     growing: float
 
     def of(self, longest: float) -> float:
-        """Of a block whose longest warp does so many times as much as the mean one's."""
+        """Return the time alone of a block with ``longest`` times the mean's longest warp."""
         return self.fixed + self.growing * longest
 
 
@@ -111,7 +111,7 @@ def unevenness(
     work: Sequence[float], longest: Sequence[float], count: int, units: int, slots: int,
     each: float, alone: Alone,
 ) -> float:  # fmt: skip
-    """How many times as long the launch takes as one of equal blocks.
+    """Return the launch's time over that of a launch of equal blocks.
 
     ``work``, ``longest``: of sampled blocks, over their means; ``count``: blocks of the launch;
     ``each``: time that the mean block takes of a unit.

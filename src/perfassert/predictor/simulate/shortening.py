@@ -22,13 +22,16 @@ _APART = 1.5  # times as long as the shorter one the longer one is, at least
 
 
 def tells_of_all(totals: Totals, unit: Unit) -> bool:
-    """Whether a simulation that may be cut short has come to the ends of blocks, more than once."""
+    """Return True if a simulation was not cut short, or has seen enough blocks end."""
     return not totals.cut_short or totals.simulated >= _ENDED * unit.block_length * unit.resident
 
 
 def shorter_units(model: Model, limit: int) -> tuple[Unit, Unit] | None:
-    """The unit with loops of which one and two shares are left, so that about ``limit``
-    instructions suffice for both; None where there is too little to leave out."""
+    """Return two units with shortened loops, for about ``limit`` instructions together.
+
+    One keeps a third, the other two thirds of the affordable share of iterations. The result is
+    None where there is too little to leave out.
+    """
     unit = model.unit
     share = limit / (model.length * min(unit.blocks, _WAVES * unit.resident))
     lengths = [unit.block_length]
@@ -43,8 +46,10 @@ def shorter_units(model: Model, limit: int) -> tuple[Unit, Unit] | None:
 
 
 def shorten_loops(graph: InstructionGraph, share: float) -> InstructionGraph:
-    """The graph with so large a share of its iterations: those of outer loops are left out first,
-    and of inner ones what is still too many."""
+    """Return the graph with ``share`` of its iterations.
+
+    Iterations of outer loops are left out first, then those of inner loops as far as needed.
+    """
     loops = list(graph.loops)
 
     def shorten(body: tuple[BodyItem, ...], share: float) -> None:
@@ -56,6 +61,7 @@ def shorten_loops(graph: InstructionGraph, share: float) -> InstructionGraph:
                 loops[number] = replace(loop, trips=trips, each=each)
                 shorten(loop.body, min(1.0, share * before / max(trips, 1)))
 
+    # A share of 0.1: an outer loop of 100 trips runs 10 times, and its inner loops keep all trips.
     shorten(graph.body, share)
     return replace(graph, loops=tuple(loops))
 

@@ -61,7 +61,7 @@ _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """How long a launch takes, in seconds, with and without (``busy``) its overhead.
+    """Time of a launch in seconds, with and without (``busy``) its overhead.
 
     ``bounds``: what each limiter would take alone, by name; no entry exceeds ``seconds``.
     ``roofline``: those of the multi-limiter roofline. ``run``: the simulated unit.
@@ -77,7 +77,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class UnitRun:
-    """What the pipeline engine says about the busiest unit.
+    """Result of the pipeline engine for the busiest unit.
 
     ``cycles``: the mean over start phases; ``spread``: how far they lie apart, as a share;
     ``uneven``: how many times as long as with equal blocks that is.
@@ -93,7 +93,7 @@ class UnitRun:
 def loaded_model(
     bound_launch: BoundLaunch, launch: Launch, device: Device, edit: Edit | None = None
 ) -> Model:
-    """The model of a launch at the clock that its load leaves.
+    """Return the model of a launch at the clock that its load leaves.
 
     With ρ, the share of the time at the nominal clock f for which matrix units are busy, that is
     f − ρ · (f − s), where s is what the device sustains under their load.
@@ -117,12 +117,12 @@ def _matrix_pipelines(model: Model) -> Iterator[str]:
 
 
 def launch_time(model: Model) -> Time:
-    """The time of a launch: its simulated unit and DRAM behind it, never below any bound."""
+    """Return the time of a launch: its simulated unit with DRAM behind it, at least every bound."""
     return _combine(model, _roofline(model))
 
 
 def least_seconds(model: Model) -> float:
-    """What no simulation of the launch comes below, without one."""
+    """Return a lower bound of the launch's time in seconds, computed without a simulation."""
     device, limits = model.device, _limits(model, _roofline(model))
     alone = max(model.masked_cycles, _least_cycles(model)) / device.clock_hz
     together = behind_dram(model, alone)
@@ -140,7 +140,7 @@ def _roofline(model: Model) -> Mapping[str, float]:
 
 
 def _server(pipeline: str) -> str:
-    """What a pipeline of the unit stands for; one that is not named is arithmetic."""
+    """Return the server that a pipeline of the unit stands for; an unnamed one is arithmetic."""
     return _SERVER.get(pipeline, "compute")
 
 
@@ -161,7 +161,7 @@ def _combine(model: Model, alone: Mapping[str, float]) -> Time:
 
 
 def _least_cycles(model: Model) -> float:
-    """Of issue slots, and of starting blocks."""
+    """Return the cycles that issue slots or the start of blocks need at least."""
     return max(_issue_cycles(model), _dispatch_cycles(model))
 
 
@@ -269,7 +269,7 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
-    """How many times as long the unit with most work takes, where data makes blocks differ."""
+    """Return the time of the unit with most work over that with equal blocks."""
     work, unit = uneven_work(model.bound_launch.kernel), model.unit
     if work is None:
         return 1.0
@@ -280,7 +280,7 @@ def _unevenness_factor(model: Model, end: float) -> float:
 
 
 def _alone(model: Model) -> Alone:
-    """From the mean block and one that does several times as much in its loops."""
+    """Return the time of a block alone, from the mean block and one with longer loops."""
     mean, length = _one_block(model.unit)
     if model.longer is None:
         return Alone(0.0, mean)
@@ -309,8 +309,10 @@ def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
 
 
 def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
-    """Staggers of the first blocks in ticks: half of what spreads them over one block's time, and
-    all of it. Blocks that start together stay in step, which real ones do not for long.
+    """Return the staggers in ticks that spread the first blocks' starts over a block's time.
+
+    Simulated blocks that start together stay in step, which real ones do not for long. One stagger
+    spreads the starts over half of the time, one over all of it.
 
     A simulation that is cut short before the last of them starts would tell of the first alone:
     what spreads them over more than half of its window is left out, here and after its run, which
@@ -322,12 +324,12 @@ def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
 
 
 def _all_started(unit: Unit, stagger: int, totals: Totals) -> bool:
-    """Whether blocks that are so far apart have all started in the first half of a simulation."""
+    """Return True if blocks so far apart have all started in the first half of the simulation."""
     return not totals.cut_short or stagger * (unit.resident - 1) <= totals.end / 2
 
 
 def _extrapolate_end(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
-    """The end in ticks; what was not simulated goes on at the rate of the second half."""
+    """Return the end in ticks; what was not simulated goes on at the rate of the second half."""
     if not totals.cut_short:
         return (), totals.end
     count = sum(totals.issued)
@@ -362,7 +364,7 @@ def _limits(model: Model, alone: Mapping[str, float]) -> dict[str, float]:
 def _limiter(
     bounds: Mapping[str, float], seconds: float, model: Model, uneven: float, dispatch: float
 ) -> str:
-    """The busiest server, if it is busy for half of the time; else what keeps it from being so.
+    """Return the busiest server if it is busy for half of the time, else what holds it back.
 
     Blocks too small for the rate at which the device starts them are a lack of parallelism.
     """
