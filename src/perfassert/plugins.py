@@ -30,7 +30,8 @@ T = TypeVar("T")
 
 
 class Hooks:
-    """What a plug-in may implement; each hook takes nothing and gives what the plug-in adds."""
+    """Hooks that a plug-in may implement; each takes no argument and returns what the plug-in
+    adds."""
 
     @hookspec
     def perfassert_devices(self) -> Iterable[str | os.PathLike[str]]:  # type: ignore[empty-body]
@@ -78,7 +79,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Contributions(Generic[T]):
-    """What all plug-ins contribute to one hook, by folded name, with the plug-in's name."""
+    """Contributions of all plug-ins to one hook, by case-folded name, with the plug-in's name."""
 
     hook: str
     by_name: Mapping[str, tuple[str, T]]
@@ -86,7 +87,8 @@ class Contributions(Generic[T]):
     problems: tuple[Problem, ...]
 
     def get(self, name: str) -> T | None:
-        """What has that name, or None; raises :class:`PluginError` where two plug-ins claim it."""
+        """Return the contribution of that name, or None; raise :class:`PluginError` if two claim
+        it."""
         key = name.casefold()
         if key in self.clashes:
             raise PluginError(self.clashes[key])
@@ -97,7 +99,8 @@ class Contributions(Generic[T]):
         return tuple(value for _, value in self.by_name.values())
 
     def note(self) -> str:
-        """For an error about an unknown name: the plug-ins that may have been meant to bring it."""
+        """Return a note for errors about unknown names: the plug-ins that are not in use, and
+        why."""
         return "".join(f"\nnot in use: {problem}" for problem in self.problems)
 
 
@@ -227,7 +230,7 @@ def _clash(hook: str, claims: Sequence[_Claim[Any]]) -> str:
 
 
 PLUGINS = Plugins()
-"""Those of this process: what the functions below and every look-up of a name are about."""
+"""Plug-ins of this process, which the functions below and every look-up of a name use."""
 
 
 def register(plugin: object, name: str) -> None:
@@ -245,7 +248,7 @@ def unregister(name: str) -> None:
 
 
 def is_registered(plugin: object) -> bool:
-    """Whether a plug-in is in use, by its entry point or by :func:`register`."""
+    """Return True if a plug-in is in use, by its entry point or by :func:`register`."""
     return PLUGINS.is_registered(plugin)
 
 
@@ -255,9 +258,9 @@ def names() -> tuple[str, ...]:
 
 
 def gather(hook: str, read: HookReader[T], reserved: Iterable[str] = ()) -> Contributions[T]:
-    """What plug-ins add to ``hook``; ``reserved``: perfassert's own names.
+    """Return the contributions of all plug-ins to ``hook``.
 
-    Kept until a plug-in comes or goes.
+    ``reserved`` holds perfassert's own names. The result is kept until a plug-in comes or goes.
     """
     return PLUGINS.gather(hook, read, reserved)
 
