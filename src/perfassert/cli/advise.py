@@ -94,7 +94,7 @@ def _seconds(one: RequestedLaunch, prediction: Prediction) -> float:
 
 
 def _heading(one: RequestedLaunch, prediction: Prediction, whole: float) -> str:
-    """Which launch, and its share of the time of all."""
+    """Return a launch's label, its share of the time of all launches, and its count above one."""
     share = percent(_seconds(one, prediction) / whole, signed=False)
     text = f"{one.label}: {share} of the time of all launches"
     return f"{text} ({one.count} alike)" if one.count > 1 else text

@@ -138,7 +138,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _commands(options: argparse.Namespace) -> tuple[CommandPattern, ...]:
-    """Of the file of ``--affected``, where one is given: read before anything is compiled."""
+    """Return the patterns of the ``--affected`` file, read before anything is compiled."""
     if not options.affected:
         return ()
     from perfassert.perf_toml.affected_commands import read_commands
@@ -274,7 +274,7 @@ def _limits(options: argparse.Namespace) -> ChangeLimits:
 def _launches_files(
     options: argparse.Namespace, opened: tuple[Opened, Opened]
 ) -> tuple[LaunchesFile, LaunchesFile]:
-    """Of each side its own launches file, where it has one."""
+    """Read the launches file of each side: the side's own if it has one, else the given one."""
     name = options.launches
     paths = [Path(name), Path(name)]
     if not os.path.isabs(name):
@@ -375,7 +375,7 @@ def _sides(
 
 
 def _is_known(name: str) -> bool:
-    """Whether git, if it is there, knows a revision of that name."""
+    """Return True if git is available and knows a revision of this name."""
     from perfassert.comparison.revisions import is_revision
 
     with suppress(KernelSourceError):

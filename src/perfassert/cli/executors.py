@@ -39,7 +39,7 @@ def seconds(text: str) -> float:
 
 @contextmanager
 def executor_of(options: argparse.Namespace) -> Iterator[Submitter | None]:
-    """None where one process is asked for."""
+    """Yield the executor that ``--jobs`` or ``--dask`` asks for; None if one process suffices."""
     from importlib import import_module
 
     from perfassert.system.process_pool import process_pool

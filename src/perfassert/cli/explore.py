@@ -107,7 +107,7 @@ def _devices(first: str) -> Mapping[str, Device]:
 
 
 def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
-    """What the browser gets."""
+    """Return the HTML page that the browser loads, with the kernel's source in it."""
     from perfassert.kernel.field import ITEM_BYTES
     from perfassert.report.page import page
     from perfassert.version import VERSION
@@ -123,7 +123,7 @@ def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
 
 
 def _text(source: Path) -> str:
-    """What can be edited in the page; nothing of what is no CUDA, or larger than a question."""
+    """Return CUDA source for the page's editor; empty for other files and above ``MOST_TEXT``."""
     from perfassert.system.confined import read_text
 
     if source.suffix not in (".cu", ".cuh") or source.stat().st_size > MOST_TEXT:

@@ -1,7 +1,7 @@
-"""What ``perfassert explore`` answers: a question as plain data → a prediction as plain data.
+"""Answers of ``perfassert explore``: each turns a question into a prediction, both plain data.
 
-Questions come from a form: kernels are address expressions, which are parsed and never evaluated,
-or CUDA source, which is compiled and never run.
+Questions come from a form. A kernel is given by address expressions, which are parsed and never
+evaluated, or by CUDA source, which is compiled and never run.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Explorer:
         return {"label": kernel.name, "threads": threads, **rank(candidates, device).to_dict()}
 
     def kernels(self, question: Data) -> Data:
-        """Those in the source, each with arguments to begin with."""
+        """Return the kernels in the question's source, each with suggested arguments."""
         from perfassert.frontends.cuda.inventory import kernels
 
         arch = self._device(question).arch

@@ -1,4 +1,4 @@
-"""How a comparison is printed: options that more than one command has."""
+"""Options of how a comparison is printed, shared by several commands."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _device(named: str | None, profile: LaunchProfile) -> Device:
 def _codes(
     options: argparse.Namespace, profile: LaunchProfile, device: Device
 ) -> tuple[dict[str, CodeLocation], list[str]]:
-    """By the names of the profile; and why others have none."""
+    """Map kernel names of the profile to their code, and list reasons for names without code."""
     from perfassert.frontends.cuda.inventory import kernels
     from perfassert.frontends.profiles.match import matching
 

@@ -58,7 +58,10 @@ class TestedKernel:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the file is to have; ``source``: as seen from it, ``kind``: its front end."""
+    """Contents of the test file to write: source, front end, devices and kernels.
+
+    ``source`` is the kernels' file as seen from the test file. ``kind`` is the front end.
+    """
 
     source: str
     kind: str

@@ -1,4 +1,4 @@
-"""What is printed of a mistake of perfassert: enough to report it, and nothing of the user's."""
+"""Text printed for an internal error: enough to report the bug, without data of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_FRAMES = 40
 
 
 def wants_debug() -> bool:
-    """Whether the environment asks for everything."""
+    """Return True if the environment asks for the full traceback."""
     return os.environ.get(DEBUG, "") not in ("", "0")
 
 
@@ -59,7 +59,7 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def _places(error: BaseException, depth: int = 3) -> Iterator[str]:
-    """Where it happened, innermost last, and what led to it."""
+    """Yield the frames of an error, innermost last, after those of the errors that led to it."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if earlier is not None and depth:
         yield from _places(earlier, depth - 1)

@@ -93,7 +93,7 @@ def _matches(info: KernelInfo, pattern: str) -> bool:
 
 
 def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> float | None:
-    """``None`` where no such block fits."""
+    """Return the occupancy of a block size on a device; ``None`` if unknown or no block fits."""
     from perfassert.comparison.weighing import occupancy_of
 
     return None if block is None or device is None else occupancy_of(info, block, device)

@@ -1,4 +1,4 @@
-"""What a command is about: one launch that options describe, or those of a launches file."""
+"""Launches that a command works on: one described by options, or all of a launches file."""
 
 from __future__ import annotations
 

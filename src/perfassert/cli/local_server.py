@@ -82,12 +82,12 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What the browser opens."""
+        """URL of the page for the browser."""
         return f"http://{_HOST}:{self.server_address[1]}{self.path}"
 
 
 class _BoundedReader(RawIOBase):
-    """What a client sends, for some seconds from now on, however often it sends something."""
+    """Stream of what a client sends, which ends with a timeout a fixed time after its creation."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message}
 
     def _accepts(self, name: str) -> bool:
-        """Whether the request may be answered; else it has been refused."""
+        """Return True if the request may be answered; otherwise refuse it and return False."""
         port = self.server.server_address[1]
         hosts = [f"{host}:{port}" for host in (_HOST, "localhost")]
         origins = [None, *(f"http://{host}" for host in hosts)]
@@ -200,4 +200,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *args: Any) -> None:
-        """Nothing: the terminal is the user's."""
+        """Log nothing: the terminal belongs to the user."""

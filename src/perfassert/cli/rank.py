@@ -156,7 +156,7 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
 
 
 def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[Tried]:
-    """What a worker does; its arguments and its result can be pickled."""
+    """Predict a sequence of blocks in a worker process; arguments and result can be pickled."""
     return [*map(_predictor(options), blocks)]
 
 

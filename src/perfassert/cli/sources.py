@@ -45,7 +45,7 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 def add_compilation(
     parser: argparse.ArgumentParser, toolchain: str = "the compiler's release, as 12.4"
 ) -> None:
-    """How source is compiled; ``toolchain``: the help of that option."""
+    """Add options of how source is compiled; ``toolchain`` is the help text of that option."""
     parser.add_argument(
         "-D", "--define", action="append", default=[], metavar="NAME[=VALUE]",
         help="a macro for the compiler (repeatable)",
@@ -98,7 +98,7 @@ _OPTIONS = {
     "trip_counts": "trip-count", "arch": "arch", "toolchain": "toolchain", "assume": "assume",
     "constants": "constant",
 }  # fmt: skip
-"""What is said to a front end → the option that says it."""
+"""Name of a front end's setting → name of the option that sets it."""
 
 
 def source_options(options: argparse.Namespace) -> list[str]:
@@ -107,7 +107,7 @@ def source_options(options: argparse.Namespace) -> list[str]:
 
 
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What the options of :func:`add_compilation` say to a compiler."""
+    """Return the compiler settings given by the options of :func:`add_compilation`."""
     settings = {
         "defines": dict(map(_macro, options.define)),
         "include_dirs": [_folder(text) for text in options.include_dir],
@@ -118,7 +118,7 @@ def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _folder(text: str) -> str:
-    """As a compiler takes it, from the working directory; else from the source's folder."""
+    """Return an existing folder's absolute path; the compiler looks for others from the source."""
     return str(Path(text).resolve()) if os.path.isdir(text) else text
 
 
@@ -149,7 +149,7 @@ def launch_of(options: argparse.Namespace) -> Launch | None:
 
 
 def missing_launch_option(options: argparse.Namespace) -> str:
-    """What a launch lacks, and what to do; empty where it lacks nothing."""
+    """Return which launch option is missing and how to give it; empty if none is missing."""
     if options.grid is None and options.domain is None:
         return "--grid is missing; give it, or --domain"
     return "--block is missing; give it" if options.block is None else ""

@@ -1,6 +1,6 @@
-"""What people see on a terminal: tables as wide as it is, verdicts in colour, bars with time left.
+"""Output for terminals: tables of its width, verdicts in colour, bars with the time left.
 
-Piped, text is printed as it was made; of long work there is a line now and then instead of a bar.
+Piped text is printed unchanged. A log gets a line of progress now and then instead of a bar.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STYLES = {
     **dict.fromkeys("ok faster improved passed".split(), "green"),
     **dict.fromkeys(("same", "within tolerance"), "dim"),
 }
-"""Of cells that are nothing but a verdict."""
+"""Styles of table cells that hold nothing but a verdict."""
 
 
 class Bar(Protocol):
@@ -104,11 +104,11 @@ def _rich_table(table: Table) -> object:
 
 @contextmanager
 def progress(name: str, alone: bool = True) -> Iterator[Bar]:
-    """What is under way, on standard error: how much is done, and for how long.
+    """Show on standard error how much of a task is done, and for how long it has run.
 
-    A terminal shows it at once, as a bar with the time left where the amount is known; a log gets
-    a line every ten seconds. ``alone``: nothing else is printed meanwhile; where a program is that
-    runs, a terminal gets lines, too.
+    A terminal shows a bar at once, with the time left where the total amount is known. A log gets a
+    line every ten seconds. ``alone`` says that nothing else is printed meanwhile. With
+    ``alone=False``, as while a program runs, a terminal gets lines as well.
     """
     if _is_live() and alone:
         with _bar(name) as bar:
@@ -154,7 +154,7 @@ def _bar(name: str) -> Iterator[Bar]:
 
 @dataclass(slots=True)
 class _Line:
-    """What a log is told; written by the work, read by the thread that prints."""
+    """One line of progress for a log, written by the work and read by the thread that prints."""
 
     name: str
     started: float

@@ -61,7 +61,7 @@ def describe_tools() -> list[dict[str, Any]]:
 
 
 def describe_tool(tool: Callable[..., Any]) -> str:
-    """Its docstring, as one paragraph."""
+    """Return a tool's docstring as one paragraph."""
     return " ".join((inspect.getdoc(tool) or "").split())
 
 
@@ -91,7 +91,7 @@ def call_tool(name: object, arguments: object) -> dict[str, Any]:
 
 
 def error_text(error: Exception) -> str:
-    """What the command line would print of it; of an internal error its kind alone."""
+    """Return an error's text as on the command line; for an internal error only its class name."""
     if isinstance(error, MissingArgument):
         return error.command_line_text
     if isinstance(error, (PerfAssertError, ExpectationFailed)):

@@ -1,9 +1,10 @@
-"""What programs ask over ``perfassert serve`` and ``perfassert mcp``: each tool is a function.
+"""Tools for programs behind ``perfassert serve`` and ``perfassert mcp``, one function each.
 
-A tool takes plain data, returns plain data, and raises what the command of the same name prints.
-Results are short: what decides. ``details=True`` asks for all. Kernels stay compiled between
-questions. Files outside of the folder that :func:`confine` names are refused, and so is every
-compiler option that a file may not ask for; no text of a client is a command line.
+A tool takes plain data, returns plain data, and raises the error that the command of the same name
+prints. Results are short by default and hold what decides; ``details=True`` returns everything.
+Kernels stay compiled between questions. A tool refuses files outside of the folder that
+:func:`confine` names, and every compiler option that a file may not ask for. No text of a client
+becomes a command line.
 """
 
 from __future__ import annotations
@@ -299,11 +300,11 @@ TOOLS: Mapping[str, Callable[..., dict[str, Any]]] = {
     tool.__name__: tool
     for tool in (kernels, predict, explain, advise, whatif, rank, compare, diff, devices)
 }
-"""By name."""
+"""Tools by name."""
 
 
 def _short(prediction: Prediction) -> dict[str, Any]:
-    """What decides, under the names that the whole prediction has."""
+    """Return the deciding values of a prediction, under the keys of the whole prediction."""
     data = prediction.to_dict(diagnosis=False)
     kept = ("kernel", "device", "time", "speed_of_light", "headroom", "limiter", "confidence")
     bounds = sorted(data["bounds"].items(), key=lambda item: -item[1])[:_FIRST]

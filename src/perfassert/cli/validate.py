@@ -204,7 +204,7 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
 
 
 def _common_limit(options: argparse.Namespace) -> int | None:
-    """How many rows of each suite are taken that no option names."""
+    """Return the most rows to take of a suite without a limit of its own; None: all rows."""
     return dict(options.rows).get("")
 
 

@@ -76,7 +76,7 @@ def _predict_both(requested: RequestedLaunch, texts: list[str]) -> WhatIf:
 
 
 def changes_of(texts: list[str], launch: Launch) -> dict[str, Any]:
-    """As :func:`perfassert.whatif` takes them; arguments that are not changed stay as they are."""
+    """Return changes for :func:`perfassert.whatif`; arguments not named keep their values."""
     from perfassert.kernel.graph import Latency
 
     changes = values((t for t in texts if not t.startswith(_ARGUMENT)), _OPTION)

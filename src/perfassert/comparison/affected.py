@@ -1,7 +1,7 @@
-"""What a change can move: launches, tests by their baselines, and commands that a file maps to.
+"""Launches, tests and commands that a change can affect; a file maps commands to sources.
 
-A kernel with the same machine code on both sides, whose launches are predicted the same, can move
-nothing. The others are sought by their names in the baselines of the repository.
+A kernel affects nothing if both sides have the same machine code and the same predictions of its
+launches. Tests of the other kernels are found by the kernels' names in the repository's baselines.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Affected:
         }
 
     def text(self) -> str:
-        """What the command prints below the comparison."""
+        """Return the text that the command prints below the comparison."""
         if not self.kernels and not self.launches:
             return "affected: nothing; code and volumes are the same"
         kinds: Mapping[str, Sequence[str]] = {
@@ -75,7 +75,7 @@ class Affected:
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """As part of a comment: tests and commands, which one may want to run."""
+        """Return the affected tests and commands as part of a comment on a pull request."""
         rows = [f"- {code(name)}" for name in (*self.tests, *self.commands)[:_LISTED]]
         return "\n".join((words(self.text().partition("\n")[0]), "", *rows)).rstrip()
 
@@ -115,7 +115,7 @@ def find_affected(
 
 
 def _moved_launches(times: LaunchComparison | None) -> set[str]:
-    """Those whose prediction is another one in anything that is compared."""
+    """Return launches whose predictions differ in anything that is compared."""
     items = times.comparison.items if times is not None else ()
     return {i.key.test for i in items if i.status is not Status.SAME or i.components or i.metrics}
 

@@ -61,7 +61,7 @@ class Item:
 
     @property
     def share(self) -> float | None:
-        """How much longer it takes, as a share of the base."""
+        """Relative change of the time from base to head; ``None`` without both times."""
         if self.base is None or self.head is None or not self.base.prediction.time:
             return None
         return float(self.head.prediction.time) / float(self.base.prediction.time) - 1

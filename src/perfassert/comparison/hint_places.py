@@ -38,7 +38,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Its most specific name."""
+        """The most specific name; empty if there is none."""
         return self.keys[0] if self.keys else ""
 
     @property

@@ -1,4 +1,4 @@
-"""What baselines were, commit by commit: nothing is stored but the files in ``__perf__/``."""
+"""History of baselines, commit by commit, read from git: only files in ``__perf__/`` store it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BaselineHistory:
 
     @property
     def times(self) -> tuple[tuple[Commit, float], ...]:
-        """Where it changes."""
+        """Commits at which the time changes, with the new time in seconds."""
         changes: list[tuple[Commit, float]] = []
         for commit, entry in self.states:
             time = float(entry.get("time", 0.0))
@@ -99,10 +99,10 @@ class History:
 
 
 def history(path: Path, revisions: str = "HEAD", progress: Progress | None = None) -> History:
-    """Of the baselines below ``path``; ``revisions``: as git names a commit or a range.
+    """Return the history of the baselines below ``path``.
 
-    ``progress`` is told how many commits are read, of how many. The first state of a range is that
-    of the commit before it.
+    ``revisions`` is a commit or a range as git names it. The first state of a range is that of the
+    commit before it. ``progress`` is told the number of commits read, and of all commits.
     """
     commits, wanted = _commits(path, revisions)
     texts = _texts([(c.digest, f) for c in commits for f in c.files])
@@ -127,8 +127,11 @@ _Place = tuple[str, BaselineKey]
 
 @dataclass(slots=True)
 class _Reading:
-    """What is known of files so far: their newest entries, with the commit that wrote each.
-    ``states``: those of baselines that a commit of the range wrote, the one before it first."""
+    """Newest entry of each baseline, with the commit that wrote it, while commits are read.
+
+    ``states`` has the baselines that a commit of the range wrote; the state before the range is
+    first.
+    """
 
     known: dict[str, dict[BaselineKey, Entry]] = field(default_factory=dict)
     newest: dict[_Place, tuple[Commit, Entry]] = field(default_factory=dict)
@@ -201,7 +204,7 @@ def _commit(digest: str, date: str, author: str, subject: str, files: str) -> Co
 
 
 def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]:
-    """By commit and file; empty for a file that the commit removed. One process for all."""
+    """Return contents by commit and file, from one git process; empty for a removed file."""
     if not wanted:
         return {}
     asked = "".join(f"{digest}:./{file}\n" for digest, file in wanted).encode()

@@ -25,7 +25,7 @@ def history_page(history: History, revisions: str) -> str:
 
 
 def page_data(history: History, revisions: str) -> Mapping[str, Any]:
-    """What the page is drawn from; commits are numbered, values stand where they change."""
+    """Return the page's data: numbered commits, and values at the commits that change them."""
     numbers = {commit.digest: number for number, commit in enumerate(history.commits)}
     lines = [_line(line, numbers) for line in history.lines]
     used = {name for line in lines for name in line["points"]}

@@ -68,18 +68,18 @@ class KernelDiff:
 
     @property
     def shown_file(self) -> str:
-        """As reports have it: the name of the file, where nothing else was compared."""
+        """Name of the file in reports; if only one file was compared, the name of its path."""
         return self.file or self.path.name
 
     @property
     def has_same_code(self) -> bool:
-        """Whether both sides have it, with the same machine code."""
+        """True if both sides have the kernel, with the same machine code."""
         base, head = self.pair.base, self.pair.head
         return base is not None and head is not None and base.digest == head.digest
 
     @property
     def name(self) -> str:
-        """As the head calls it; both names where it was renamed."""
+        """Name of the kernel in the head; for a renamed kernel, both names."""
         return " → ".join(self._names)
 
     @property
@@ -114,7 +114,7 @@ class CodeDiff:
         return count(kernel.status for kernel in self.kernels)
 
     def fails(self, limits: ChangeLimits, allow_gone: bool) -> bool:
-        """Whether something is worse, lost, or new where that is a failure."""
+        """Return True if a kernel is worse, lost or new where that counts as a failure."""
         lost = bool(self.of(Status.BROKEN, Status.GONE) or self.broken) and not allow_gone
         worse = any(kernel.failures for kernel in self.kernels)
         worse = worse or (limits.worse and bool(self.of(Status.WORSE)))
@@ -186,8 +186,10 @@ def _compare_pair(
 
 
 def verdict(signs: Iterable[int], failures: Sequence[str]) -> Status:
-    """Of what has become better (above 0) and worse (below 0); what goes further than is allowed
-    decides alone."""
+    """Return the status of changes for the better (above 0) and for the worse (below 0).
+
+    Any failure, which is a change beyond its limit, makes the status ``WORSE``.
+    """
     if failures:
         return Status.WORSE
     known = {(sign > 0) - (sign < 0) for sign in signs} - {0}
@@ -218,5 +220,5 @@ def _failures(changes: Sequence[Change], limits: ChangeLimits) -> Iterable[str]:
 
 
 def number(value: Value) -> float:
-    """Of a side that has none: 0."""
+    """Return a value as a number; 0 for a side without one."""
     return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,7 +1,8 @@
-"""Which kernel of the head is which of the base: by name, else by code, else by what it is made of.
+"""Matching of kernels of the base and the head: by name, else by code, else by instruction mix.
 
-A renamed kernel has the same machine code or, where it was changed as well, almost the same mix of
-instructions: then the pair must be the best for both sides, and the report says how alike they are.
+A renamed kernel has the same machine code or, if it was also changed, almost the same mix of
+instructions. In the second case, the pair must be the best for both sides, and the report states
+the similarity.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ALIKE = 0.8  # of the instructions: below it two kernels are not taken for one
 
 
 class By(str, Enum):
-    """What two kernels were recognised by."""
+    """Property by which two kernels were matched."""
 
     NAME = "name"
     CODE = "code"
@@ -83,7 +84,7 @@ def _by(
     left: list[KernelInfo],
     right: list[KernelInfo],
 ) -> list[Pair]:
-    """What the rule pairs is taken out of both lists."""
+    """Pair the kernels that the rule matches, and remove them from both lists."""
     waiting: dict[Hashable, list[KernelInfo]] = defaultdict(list)
     for kernel in right:
         waiting[rule(kernel)].append(kernel)

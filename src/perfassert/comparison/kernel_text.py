@@ -1,4 +1,4 @@
-"""What has changed in code as text, Markdown, plain data, and annotations of GitHub."""
+"""Output of changes in code: text, Markdown, plain data, and annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def headline(code_diff: CodeDiff) -> str:
 
 
 def text(code_diff: CodeDiff) -> str:
-    """What the command prints: a row for each kernel that is not the same."""
+    """Return the command's output, with a block for each kernel that differs."""
     parts = [headline(code_diff)]
     parts += [_block(k) for k in _differing_kernels(code_diff)]
     parts += [f"{file}: broken: {reason}" for file, reason in _files(code_diff)]
@@ -69,7 +69,7 @@ def _mark(kernel: KernelDiff) -> str:
 
 
 def what(kernel: KernelDiff) -> str:
-    """What is too much first, then all that is another number."""
+    """Return the changes of a kernel: exceeded limits first, then all other changed values."""
     description = "; ".join(_statements(kernel))
     differs = kernel.pair.base and kernel.pair.head and not kernel.has_same_code
     return description or (_UNSEEN if differs else "")
@@ -101,7 +101,7 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
 
 
 def _tells(change: Change) -> bool:
-    """Of a new kernel: registers and spills in any case, the others where there are any."""
+    """Return True if a new kernel's metric is shown: registers and spills always, others if > 0."""
     return bool(change.after) or change.metric in ("registers", "spill_bytes")
 
 

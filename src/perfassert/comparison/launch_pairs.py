@@ -84,7 +84,7 @@ def _content(one: Asked) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _free_label(one: Asked, taken: set[str]) -> str:
-    """As a launches file numbers the launches of one kernel."""
+    """Return a free label, numbered as a launches file numbers the launches of one kernel."""
     label, number = one.label, 1
     while label in taken:
         number += 1
@@ -93,7 +93,7 @@ def _free_label(one: Asked, taken: set[str]) -> str:
 
 
 def work(asked: Asked) -> dict[str, object]:
-    """What a launch computes: arguments, and what the file says about the kernel."""
+    """Return what defines a launch's work: its arguments, and hints about the kernel."""
     args = asked.launch.args
     given = args if isinstance(args, Mapping) else dict(enumerate(args or ()))
     named: dict[str, object] = {str(name): value for name, value in given.items()}
@@ -107,7 +107,7 @@ def work(asked: Asked) -> dict[str, object]:
 
 
 def manner(asked: Asked) -> dict[str, object]:
-    """How a launch computes it: its extents, and how the kernel is compiled."""
+    """Return how a launch is executed: its extents, and how the kernel is compiled."""
     launch, source = asked.launch, source_of(asked.kernel)
     compiled = (dict(source.defines), source.options, source.toolchain) if source else ()
     return {

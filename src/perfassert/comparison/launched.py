@@ -83,7 +83,7 @@ class LaunchComparison:
     undecided: Mapping[str, str] = field(default_factory=dict)
 
     def fails(self, allow_gone: bool) -> bool:
-        """Whether a launch is too slow, lost, or moves too much."""
+        """Return True if a launch is too slow, lost, or beyond a limit."""
         gone = self.changed or self.comparison.of(Status.GONE, Status.BROKEN)
         lost = gone and not allow_gone
         slower = self.timed and self.comparison.of(Status.SLOWER)
@@ -238,7 +238,7 @@ class _Predicted:
         self.reports[key] = _to_reported(prediction, self.side.folder.resolve())
 
     def report(self) -> ReportFile:
-        """As a report file has them."""
+        """Return the predictions of one side in the form of a report file."""
         folder = self.side.folder
         return ReportFile(folder, MODEL_VERSION, self.reports, single=False, broken=self.broken)
 
@@ -295,7 +295,7 @@ def _to_reported(prediction: Prediction, folder: Path) -> Reported:
 
 
 def _too_much(item: Item, limits: ChangeLimits) -> Iterator[str]:
-    """What code says by itself is limited there."""
+    """Yield the limits that a launch exceeds, except for its time and for metrics of the code."""
     if item.base is None or item.head is None or item.status is Status.INCOMPARABLE:
         return
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)

@@ -17,7 +17,7 @@ _LISTED, _LONGEST = 40, 300  # failures in a comment, characters of each
 
 
 def text(code: CodeDiff, times: LaunchComparison) -> Text:
-    """What the command prints."""
+    """Return the output of the command for changes in code and in launches."""
     launches = join(("launches: ", times_text.text(times.comparison)), "")
     return join((kernel_text.text(code), launches, *_statements(times)))
 

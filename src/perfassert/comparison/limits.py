@@ -16,7 +16,7 @@ CODE_UNITS = {
     "registers": "", "spill_bytes": "B", "stack_bytes": "B", "shared_bytes": "B", "barriers": "",
     "code_bytes": "B", "occupancy": "",
 }  # fmt: skip
-"""What code says by itself, without a launch, and the unit of it."""
+"""Metrics that code has without a launch → their units."""
 NEW, WORSE = "new", "worse"
 """The words for: a kernel that only the head has, or that is worse, is a failure."""
 _LIMIT = re.compile(r"(?P<metric>\w+)\s*(?P<sign>[+-])\s*(?P<amount>[^+-].*)", re.S)
@@ -36,7 +36,7 @@ class Limit:
     amount: str
 
     def is_exceeded(self, before: float, after: float) -> bool:
-        """Whether the change goes further."""
+        """Return True if the change from ``before`` to ``after`` exceeds the limit."""
         change = before - after if self.falls else after - before
         return change > self.margin.around(before)
 
@@ -59,7 +59,7 @@ class ChangeLimits:
         return self
 
     def of(self, metrics: Collection[str]) -> tuple[Limit, ...]:
-        """Those of some metrics."""
+        """Return the limits of some metrics."""
         return tuple(limit for limit in self.all if limit.metric in metrics)
 
 
@@ -99,7 +99,7 @@ def _units() -> dict[str, str]:
 
 
 def _amount(term: str, unit: str, whole: str) -> tuple[float, bool]:
-    """In base units, and whether it is a share."""
+    """Return an amount in base units, and True if it is a share."""
     try:
         parsed = parse_quantity(term)
     except UnitError as error:

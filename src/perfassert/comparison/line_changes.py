@@ -1,7 +1,7 @@
-"""What lines of the source cost in the base and in the head, whose numbers may have moved.
+"""Costs of source lines in the base and in the head, although line numbers may have changed.
 
-Reports hold no text of sources: lines are aligned by what they cost, so that those before and
-after a change meet again.
+Reports hold no source text. Lines are therefore aligned by their costs: the lines before and after
+a changed part match again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perfassert.report.sources import COSTS, Sources
 _LEAST = 0.01  # of what the kernel costs: a line that moved less is not told
 
 Cost = tuple[float, ...]
-"""In the order of :data:`~perfassert.report.sources.COSTS`, for one warp."""
+"""Costs of a line for one warp, in the order of :data:`~perfassert.report.sources.COSTS`."""
 LineCosts = Mapping[str, Sequence[tuple[int, Cost]]]
 """File → its lines, in order."""
 
@@ -47,7 +47,7 @@ class LineChange:
 
 
 def costs_of(sources: Sources) -> LineCosts:
-    """Of what reports hold."""
+    """Return the costs of lines by file from the sources of a report."""
     return {
         file: [(int(line["line"]), tuple(float(line[name]) for name in COSTS)) for line in lines]
         for file, lines in sources.items()
@@ -55,7 +55,7 @@ def costs_of(sources: Sources) -> LineCosts:
 
 
 def line_changes(base: LineCosts, head: LineCosts) -> tuple[LineChange, ...]:
-    """Those that moved most come first; none where a side has no lines, as it is not known then."""
+    """Return the notable changes, largest first; none if a side has no known lines."""
     if not base or not head:
         return ()
     whole = [max(_sum(side, i) for side in (base, head)) for i in range(len(COSTS))]

@@ -21,9 +21,9 @@ _LONGEST = 300  # characters of a message that say why a test failed
 
 
 class PredictionKey(NamedTuple):
-    """What a prediction is known by: test, kernel (``"copy#2"``: the second of that name), device.
+    """Key of a prediction: test, kernel (``"copy#2"``: the second of that name) and device.
 
-    A prediction outside of tests has no test; any two such are compared.
+    A prediction outside of tests has an empty test name; any two such predictions are compared.
     """
 
     test: str
@@ -51,9 +51,10 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """What one file holds; ``single``: one prediction outside of tests.
+    """Contents of one report file; ``single``: it holds one prediction outside of tests.
 
-    ``broken``: node ID of a test, or of what could not be collected → why it predicts too little.
+    ``broken``: node ID of a test, or of a file that failed at collection → why predictions are
+    missing.
     """
 
     path: Path

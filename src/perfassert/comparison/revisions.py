@@ -55,7 +55,7 @@ def check_revision(name: str) -> None:
 
 
 def is_revision(name: str) -> bool:
-    """Whether git knows a commit of that name here."""
+    """Return True if the repository here has a commit of that name."""
     words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
     repository = _find_repository(Path.cwd())
     return repository is not None and _git(words, repository).returncode == 0
@@ -155,12 +155,12 @@ def build(command: str, checkout: Checkout, name: str) -> str:
 
 
 def git_text(*words: str) -> str:
-    """What git prints; :class:`KernelSourceError` where it refuses."""
+    """Return git's output as text; raises :class:`KernelSourceError` if git fails."""
     return git_bytes(*words).decode("utf-8", "replace")
 
 
 def git_bytes(*words: str, stdin: bytes = b"") -> bytes:
-    """As :func:`git_text`, to the byte: contents of files may be anything."""
+    """Return git's output as bytes, for files that may hold anything; else as :func:`git_text`."""
     return _output([*words], _repository(Path.cwd()), stdin)
 
 
@@ -242,7 +242,7 @@ def repository_root(path: Path) -> Path:
 
 
 def relative_to_roots(path: Path, roots: Sequence[Path]) -> str:
-    """As it lies in the first root that it is below, else as it is."""
+    """Return a path relative to the first root that contains it, else the path itself."""
     whole = path.resolve()
     for root in roots:
         if whole.is_relative_to(root.resolve()):

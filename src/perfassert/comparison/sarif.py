@@ -56,7 +56,7 @@ def _kernel_result(kernel: KernelDiff, file: str) -> SarifResult:
 
 
 def _line_of(kernel: KernelDiff) -> int:
-    """Where CUDA source defines it; the first line where that is not known."""
+    """Return the line of the kernel's definition in CUDA source; 1 if it is not known."""
     name = _NAME.search(without_parameters(kernel.pair.known.name).partition("<")[0])
     if kernel.path.suffix not in CUDA_SUFFIXES or name is None:
         return 1
@@ -71,7 +71,7 @@ def _line_of(kernel: KernelDiff) -> int:
 def _slower(
     item: Item, kernel: KernelDiff, level: str, head: Path, roots: Sequence[Path]
 ) -> SarifResult:
-    """At the costliest line, or where the ``kernel`` is."""
+    """Return the result of a slower launch, at its costliest line or at the kernel's definition."""
     base, after, difference = times_of(item)
     message = f"{name_of(item)} on {item.device}: {base} → {after} ({difference})"
     message += f": {item.reason}" if item.reason else ""

@@ -31,10 +31,12 @@ _LARGEST = 8 << 30  # bytes of a member of a wheel
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are chosen and compiled: ``patterns`` below a folder, ``arch``, and what is said to
-    the compiler of CUDA sources. ``sources_first``: a compiled file beside them hides them not.
-    ``newest``: of compiled files only the newest architecture, where ``arch`` names none, while
-    CUDA is compiled for ``source_arch``. ``findings``: the code is walked for them, too.
+    """Choice of files and their compilation.
+
+    ``patterns`` choose files below a folder. ``arch`` and ``compilation`` are for the compiler of
+    CUDA sources. ``sources_first``: sources are read even if there are compiled files. ``newest``:
+    of compiled files only the newest architecture is read if ``arch`` names none; CUDA is then
+    compiled for ``source_arch``. ``findings``: the code is also searched for findings.
     """
 
     patterns: tuple[str, ...] = ()
@@ -169,19 +171,22 @@ def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
 
 
 def _compilation(file: Path, reading: Reading) -> Mapping[str, Any]:
-    """What of ``reading`` concerns such a file: macros and their like are for CUDA alone."""
+    """Return the settings of ``reading`` that apply to a file: macros only for CUDA."""
     if file.suffix in CUDA_SUFFIXES:
         return reading.compilation
     return {"toolchain": reading.toolchain} if reading.toolchain else {}
 
 
 def from_sources(side: CodeSide) -> bool:
-    """Whether the other side is to be read as sources, too."""
+    """Return True if a side was read from sources, so that the other side should be as well."""
     return any(placed.path.suffix in SOURCES for placed in side.kernels)
 
 
 def _files(folder: Path, reading: Reading) -> list[Path]:
-    """By pattern; else all that is built and, where nothing is, the sources, or the other way."""
+    """Return the files that match the patterns; without patterns, compiled files or else sources.
+
+    ``sources_first`` reverses the order of the two kinds.
+    """
     if patterns := reading.patterns:
         chosen = {f for pattern in patterns for f in folder.glob(pattern) if f.is_file()}
         if not chosen:
@@ -204,7 +209,7 @@ def _files(folder: Path, reading: Reading) -> list[Path]:
 
 
 def _is_hidden(file: Path, folder: Path) -> bool:
-    """In ``.git``, ``.venv`` and their like, which a revision does not have."""
+    """Return True for a file in ``.git``, ``.venv`` or another folder with a dot name."""
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
@@ -220,5 +225,5 @@ def without_host_code(base: CodeSide, head: CodeSide) -> tuple[CodeSide, CodeSid
 
 
 def _counts(file: str) -> bool:
-    """Whether it has device code for certain: it was named alone, or is a source."""
+    """Return True if a file must have device code: it was named alone, or is a source."""
     return not file or file.endswith(SOURCES)

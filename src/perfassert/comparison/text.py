@@ -31,9 +31,9 @@ _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
 _LINES = ("line", *COSTS)
 _BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l2_store")
-"""What is told of predictions that are as fast as before."""
+"""Metrics that are shown if they grow while the time stays the same."""
 _OF_NEW = ("time", "registers", "spill_bytes")
-"""What is told of predictions that there is nothing to compare with."""
+"""Metrics that are shown of a new prediction, which has no base."""
 _EXPLAINED = 20  # predictions whose components are printed
 _ROWS = 30  # predictions in the table of a comment
 _LISTED = 40  # components of one prediction in a comment
@@ -49,7 +49,7 @@ def headline(comparison: ReportComparison) -> str:
 
 
 def text(comparison: ReportComparison) -> Text:
-    """What the command prints: all that moved, and below it what it is made of."""
+    """Return the command's output: all predictions that changed, then their components."""
     moved = [item for item in comparison.items if item.status not in _QUIET]
     parts: list[str | Table | Text] = [headline(comparison)]
     if beside := tuple(_beside(comparison)):
@@ -92,7 +92,7 @@ def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, lin
 
 
 def _beside(comparison: ReportComparison) -> Iterator[str]:
-    """What a time that stands hides: a guess, spills, volumes beyond the tolerance."""
+    """Yield predictions with an unchanged time, but a guess, spills or traffic beyond tolerance."""
     for item in comparison.of(*_QUIET):
         worsened = [d for d in item.metrics if d.metric in _BESIDE and _grown(comparison, d)]
         if worsened:
@@ -101,7 +101,7 @@ def _beside(comparison: ReportComparison) -> Iterator[str]:
 
 
 def _new(comparison: ReportComparison) -> Iterator[str]:
-    """What a reviewer has to judge: no base does."""
+    """Yield the figures of new predictions: without a base, a reviewer has to judge them."""
     for item in comparison.of(Status.NEW):
         values = {d.metric: d.values[1] for d in item.metrics}
         figures = ", ".join(
@@ -167,7 +167,7 @@ def kernel(item: Item) -> str:
 
 
 def _test(item: Item) -> str:
-    """Its name without the device, which stands beside it."""
+    """Return the test's name without the device, which has a column of its own."""
     name, device = item.key.test.rpartition("::")[2], item.key.device
     return name.replace(f"[{device}]", "").replace(f"[{device}-", "[") if device else name
 

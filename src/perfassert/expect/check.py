@@ -22,10 +22,13 @@ from perfassert.report.trust import trust
 UNDECIDED = "undecided"
 """The key of ``expect`` that says what becomes of what is undecided."""
 FAIL, ALLOW = "fail", "allow"
-"""What becomes of what is undecided."""
+"""Choices for a condition that the error bands leave undecided."""
 GATE: ContextVar[Callable[[Any], None] | None] = ContextVar("gate", default=None)
-"""Within a test that has the fixture ``perf``: raises for predictions that the predictor did not
-make. Elsewhere what is read from data may be checked too, as tools do that compare files."""
+"""Check of predictions by the fixture ``perf`` of the running test.
+
+The check raises an error for predictions that the predictor did not make. Outside of such a test it
+is ``None``: tools that compare files check predictions read from data.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Interval:
     strict: bool = False  # the bounds themselves do not hold
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies inside."""
+        """Return True if the value lies within the bounds, exclusive of them if ``strict``."""
         if self.low == self.high:
             return isclose(value, self.low, rel_tol=_EQUAL)
         if self.strict:
@@ -63,12 +63,15 @@ class Interval:
         return min(self._distances(value))
 
     def is_within(self, value: float, above: float, below: float) -> bool:
-        """Whether a value that may lie so much above or below, as shares of the bounds, holds."""
+        """Return True if the condition holds for a value with an error.
+
+        ``above`` and ``below`` are how far the value may be off, as shares of the bounds.
+        """
         to_high, to_low = self._distances(value)
         return to_high >= above and to_low >= below
 
     def _distances(self, value: float) -> tuple[float, float]:
-        """To the upper and to the lower bound, as shares of them; infinite where there is none."""
+        """Return the distances to the upper and lower bound, as shares; infinite without bound."""
         to_high = inf if self.high == inf else (self.high - value) / (abs(self.high) or 1.0)
         to_low = inf if self.low == -inf else (value - self.low) / (abs(self.low) or 1.0)
         return to_high, to_low
@@ -84,7 +87,7 @@ class Names:
     top: int = 1
 
     def holds(self, actual: tuple[str, ...]) -> bool:
-        """Whether any of the first ``top`` names is wanted (or none, if negated)."""
+        """Return True if any of the first ``top`` names is wanted; if ``negated``, if none is."""
         return any(name in self.names for name in actual[: self.top]) != self.negated
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Kind(str, Enum):
-    """What a metric's value is."""
+    """Type of a metric's value."""
 
     QUANTITY = "quantity"
     FRACTION = "fraction"
@@ -42,7 +42,7 @@ class Metric:
 
     @property
     def says_trust(self) -> bool:
-        """Whether it is about the prediction rather than the kernel."""
+        """Return True if the metric describes the prediction rather than the kernel."""
         return self.name == "confidence"
 
 
@@ -65,7 +65,7 @@ def _shape(name: str) -> Callable[[Answer], object]:
 
 
 def _bank_conflicts(p: Answer) -> object:
-    """Without shared memory there are none."""
+    """Return the bank conflict factor: 1 without shared memory, None if it is unknown."""
     return p.diagnostics.get("bank_conflicts", None if p.resources.shared_bytes else 1.0)
 
 

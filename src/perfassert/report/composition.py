@@ -1,4 +1,4 @@
-"""What a metric is made of: the evidence below a failure table."""
+"""Components of a metric, printed as evidence below a failure table."""
 
 from __future__ import annotations
 

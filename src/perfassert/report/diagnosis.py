@@ -1,4 +1,4 @@
-"""What else reports show where stalls are known: the timeline, who waits for whom, machine code."""
+"""Parts of reports that need known stalls: timeline, waits between lines, and machine code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def diagnosis(prediction: Answer, root: Path) -> dict[str, Any]:
 
 
 def _timeline(prediction: Answer) -> dict[str, Any] | None:
-    """Of what is diagnosed anyway: it takes a simulation of its own."""
+    """Return the timeline, which takes a simulation of its own; None if there is none."""
     try:
         lanes = prediction.timeline
     except PerfAssertError:

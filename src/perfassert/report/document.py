@@ -48,7 +48,7 @@ def _dumps(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Without what JSON does not know: numbers that are none become null."""
+    """Return a value as JSON can hold it: NaN and infinity become null, tuples become lists."""
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
     if isinstance(value, Mapping):

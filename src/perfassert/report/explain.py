@@ -1,4 +1,4 @@
-"""What compiled code does, per source line: instructions, accesses, loops, what stayed open."""
+"""Explanation of compiled code per source line: instructions, accesses, loops, open questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SourceLine:
 
 
 Costs = Mapping[int, Sequence[tuple[float, float]]]
-"""By instruction: (wavefronts, sectors) per warp instruction of each access."""
+"""Instruction address → (wavefronts, sectors) per warp instruction of each of its accesses."""
 
 
 def lines(program: Program, costs: Costs) -> list[SourceLine]:
@@ -56,7 +56,7 @@ def lines(program: Program, costs: Costs) -> list[SourceLine]:
 
 
 def reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
-    """Those outside of slow paths that are taken never to be executed."""
+    """Yield the instructions of all basic blocks that are not skipped as slow paths."""
     for number in sorted(program.blocks):
         block = program.blocks[number]
         if not block.skipped:
@@ -122,8 +122,11 @@ def text(
 
 
 def executed_lines(program: Program, issued: Mapping[int, IssueCounts]) -> dict[str, IssueCounts]:
-    """What executed warps did, by line: of its most executed instruction, with the most sectors of
-    any of its accesses."""
+    """Return the executions per source line, as counted in the executed warps.
+
+    A line has the counts of its most executed instruction, and the most sectors of any of its
+    accesses.
+    """
     by_place: dict[str, IssueCounts] = {}
     for instruction in sorted(
         reachable_instructions(program), key=lambda i: (i.span is None, str(i.span))
@@ -156,7 +159,7 @@ def _known_costs(line: SourceLine, key: tuple[str, str]) -> dict[str, float | No
 
 
 def _all_assumptions(program: Program, assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
-    """Of the code and of the launch, each once."""
+    """Return the assumptions of the code and of the launch without duplicates."""
     return tuple(dict.fromkeys((*program.assumptions, *assumptions)))
 
 

@@ -26,7 +26,7 @@ def access_text(program: Program, access: MemoryAccess) -> str:
 
 
 def parameter_names(program: Program) -> dict[Name, str]:
-    """What the parameters are shown as; all other names say it themselves."""
+    """Map argument names of expressions to names of parameters; other names are shown unchanged."""
     return {Argument(i): p.name for i, p in enumerate(program.parameters)}
 
 

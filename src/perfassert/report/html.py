@@ -46,7 +46,7 @@ class _Shared:
 
 
 def page_data(report: Document, root: Path) -> dict[str, Any]:
-    """What the page is drawn from. Keys of ``rows`` are those of predictions, where they exist."""
+    """Return the data that the page is drawn from; ``rows`` have the keys of predictions."""
     shared, names = _Shared(), _names(report["tests"])
     tests, rows, rankings = [], [], []
     for number, test in enumerate(report["tests"]):
@@ -137,7 +137,7 @@ def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
 
 
 def page_row(p: Mapping[str, Any]) -> dict[str, Any]:
-    """What pages draw of a prediction, given as plain data with ``label`` and ``note``."""
+    """Return the values of a prediction that pages draw; ``p`` also has ``label`` and ``note``."""
     row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
     if p.get("label") and (short := short_label(p["label"])) != p["label"]:
         row["short"] = short
@@ -158,7 +158,7 @@ def _advice(advice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _volumes(volumes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are anything; each as total, parts, and parts by field."""
+    """Return the volumes above zero, each as its total, its parts, and its parts by field."""
     nonzero = {}
     for name, volume in volumes.items():
         if not volume["total"]:

@@ -23,7 +23,7 @@ class Predicted:
 
 
 def text(launches: Sequence[Predicted]) -> Text:
-    """What ``perfassert predict --launches`` prints."""
+    """Return the output of ``perfassert predict --launches``."""
     total = sum(float(p.prediction.time) * p.count for p in launches if p.prediction)
     rows = [_row(one, one.prediction, total) for one in launches if one.prediction]
     header = ("kernel", "launches", "shape", "time of one", "share", "limiter", "confidence")

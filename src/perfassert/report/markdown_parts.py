@@ -78,8 +78,11 @@ class Capped:
         total: int = 0,
         summary: str = "",
     ) -> None:
-        """As many rows as fit into a share of what is left, and how many more of ``total`` there
-        are; folded away below a ``summary``."""
+        """Add the rows that fit into a share of the room left, and the number of rows left out.
+
+        ``total`` is the number of all rows, where ``rows`` holds fewer. A ``summary`` folds the
+        table away below it.
+        """
         room, kept = self._left * share - len("… and 1000000 more") - 2 * _width(header), 0
         for row in rows:
             room -= _width(row)

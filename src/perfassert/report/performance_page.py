@@ -1,4 +1,4 @@
-"""What tests assert about kernels, as a page: per kernel and device limits, headroom, promises."""
+"""Page of what tests assert per kernel and device: limits, headroom and promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a time that somebody measured can be one of a launch, and how it compares."""
+"""Check of a measured time: is it possible for a launch, and how does the prediction compare?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Plausibility:
 
     @property
     def within_band(self) -> bool:
-        """Whether the prediction's error explains the difference."""
+        """Return True if the measured time lies in the error band of the prediction."""
         return float(self.low) <= float(self.measured) <= float(self.high)
 
 
@@ -97,7 +97,7 @@ def _notes(prediction: PredictionValues, below: bool) -> list[str]:
 
 
 def text(judged: Plausibility, prediction: PredictionValues) -> str:
-    """What ``perfassert predict --measured`` adds."""
+    """Return the text that ``perfassert predict --measured`` adds."""
     where = "" if judged.headroom is None else (
         f": {judged.headroom:.3g} times the speed of light, {prediction.speed_of_light}"
     )  # fmt: skip

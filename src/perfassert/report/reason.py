@@ -1,4 +1,4 @@
-"""What is wrong with a prediction, in one sentence that can be pasted into a review."""
+"""Reason why a prediction fails, as one sentence to paste into a review."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _failed_expectations(p: Data) -> str:
 
 
 def _why(p: Data) -> Iterator[str]:
-    """What the costliest line wastes, else what limits the launch."""
+    """Yield the finding of the costliest line; without findings, the limiter of the launch."""
     costs = {
         (file, line["line"]): tuple(line[name] for name in COSTS)
         for file, lines in p["sources"].items()

@@ -1,4 +1,4 @@
-"""Where the code of a prediction was written, and what its lines cost, as plain data."""
+"""Source lines of a prediction's code with their costs, as plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COSTS = ("sectors", "wavefronts", "instructions")
 
 
 def sources(prediction: Answer, root: Path) -> Sources:
-    """Of compiled code; files below ``root`` are relative to it."""
+    """Return the lines of compiled code with their costs; files below ``root`` are relative."""
     result: dict[str, list[dict[str, Any]]] = {}
     for cost in line_costs(prediction):
         lines = result.setdefault(relative(cost.file, root), [])
@@ -38,7 +38,7 @@ def findings(prediction: Answer, root: Path) -> list[dict[str, Any]]:
 
 
 def waits(prediction: Answer, root: Path) -> list[dict[str, Any]]:
-    """Which lines wait for which, where that is known; files as in :func:`sources`."""
+    """Return which lines wait for which, if known; files are named as in :func:`sources`."""
     return [
         {**asdict(wait), **{k: relative(getattr(wait, k), root) for k in ("file", "for_file")}}
         for wait in prediction.diagnosis.waits
@@ -46,7 +46,7 @@ def waits(prediction: Answer, root: Path) -> list[dict[str, Any]]:
 
 
 def relative(file: str, root: Path) -> str:
-    """As it lies in the project, where it does."""
+    """Return a file's path relative to the project; a file outside keeps its path."""
     try:
         return Path(file).relative_to(root).as_posix()
     except ValueError:

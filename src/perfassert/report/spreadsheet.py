@@ -16,9 +16,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute
 
 
 def csv_text(report: Document) -> str:
-    """With a header, lines that end in a newline, and numbers in base units.
+    """Return a report as CSV with a header, lines ending in a newline, and numbers in base units.
 
-    A test that predicted nothing has a line too; what a prediction does not have is empty.
+    A test without predictions has one line. A value that a prediction lacks is an empty cell.
     """
     lines = list(_lines(report))
     known = [*_TEST, *_PREDICTION]

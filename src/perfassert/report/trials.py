@@ -17,7 +17,10 @@ _HEADER = ("compiled with", "for", "registers", "spilled", "occupancy", "predict
 
 
 def trials_report(prediction: Answer, patches: bool) -> list[str | Table | Text]:
-    """What was compiled with a change, and what was not; ``patches``: those that gain."""
+    """Return tables of changes that were compiled and of those that were not.
+
+    ``patches`` adds a patch for each change that gains.
+    """
     diagnosis = prediction.diagnosis
     parts: list[str | Table | Text] = []
     if diagnosis.trials:

@@ -1,4 +1,4 @@
-"""What is known of a prediction: its confidence with the reasons, and the errors of its metrics."""
+"""Reliability of a prediction: its confidence with reasons, and the errors of its metrics."""
 
 from __future__ import annotations
 

@@ -30,5 +30,5 @@ def schema_file_name(name: str) -> str:
 
 
 def to_json(document: Schema) -> str:
-    """As it is published."""
+    """Return a schema as JSON text in the published form."""
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -68,7 +68,7 @@ def device_schema() -> Schema:
 
 
 def _unit(rule: devices.ValueRule) -> str:
-    """What entries in the same units are defined as."""
+    """Return the name of the definition that entries with the same units share."""
     return f"in {next(iter(rule.units))}".replace("/", " per ")
 
 

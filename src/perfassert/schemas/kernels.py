@@ -66,8 +66,10 @@ CONSTANT: Schema = {
 
 
 def argument(fill: Schema) -> Schema:
-    """Of a launch: a number, a buffer, a tensor map or a structure; ``fill``: how a buffer's is
-    written."""
+    """Return the schema of a launch argument: a number, a buffer, a tensor map or a structure.
+
+    ``fill`` is the schema of a buffer's contents.
+    """
     buffer = {
         "shape": EXPRESSIONS, "dtype": TEXT, "alignment": EXPRESSION, "offset": EXPRESSION,
         "fill": annotate(fill, "what it holds, as in random(0, n)"), "seed": EXPRESSION,

@@ -1,4 +1,4 @@
-"""What schemas are put together from. Keys are those of the readers: none is forgotten."""
+"""Building blocks of schemas. Their keys are taken from the readers, so that none is missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 DRAFT = "http://json-schema.org/draft-07/schema#"
-"""What editors of TOML know, too."""
+"""Version of JSON Schema that editors of TOML support as well."""
 
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
@@ -55,7 +55,7 @@ def annotate(schema: Schema, text: str) -> Schema:
 
 
 def at(name: str) -> Schema:
-    """What a schema defines once and uses in several places."""
+    """Return a reference to a definition that a schema uses in several places."""
     return {"$ref": f"#/definitions/{name}"}
 
 

@@ -137,7 +137,7 @@ def _claims() -> Schema:
 
 
 def launches_file() -> Schema:
-    """What ``perfassert record`` and ``launches import`` write."""
+    """Return the schema of files that ``perfassert record`` and ``launches import`` write."""
     entry = {
         **LAUNCH_KEYS,
         "kernel": annotate(TEXT, "a key of [kernels]"),

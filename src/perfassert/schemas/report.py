@@ -1,4 +1,4 @@
-"""What ``pytest --perf-report=json:PATH`` writes, and ``perfassert predict --json`` prints."""
+"""Schemas of ``pytest --perf-report=json:PATH`` and of ``perfassert predict --json``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ABSENT = (
     "question",
     "kernel_kind",
 )
-"""Of a prediction: what was not asked for, and what files of former releases lack."""
+"""Keys that a prediction may lack: not asked for, or unknown to the release that wrote the file."""
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 
 

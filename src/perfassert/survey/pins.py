@@ -1,4 +1,4 @@
-"""What is known of every kernel of a library, kept in a file, and what has changed since."""
+"""Pins: known facts of every kernel of a library, kept in a file, and changes since then."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class SurveyRow:
 
     @property
     def cost(self) -> float:
-        """Of all findings."""
+        """Sum of the costs of all findings."""
         return sum(finding.cost for finding in self.findings)
 
 

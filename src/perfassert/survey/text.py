@@ -37,7 +37,7 @@ def headline(survey: Survey) -> str:
 
 
 def text(survey: Survey, changes: Sequence[PinChange] | None = None) -> Text:
-    """What the command prints: the worst kernels, files that cannot be read, what has changed."""
+    """Return the command's output: the worst kernels, unreadable files, changes since the pins."""
     wasteful = [row for row in survey.rows if row.findings]
     parts: list[Any] = [headline(survey)]
     if survey.devices:

@@ -9,8 +9,10 @@ from threading import Lock
 
 
 class _Pause:
-    """How many blocks of code want a pause now, in all threads; ``interrupted``: whether the
-    collector was on before the first of them."""
+    """Counter of the blocks of code, over all threads, that want garbage collection paused.
+
+    ``interrupted``: the collector was on before the first of these blocks.
+    """
 
     def __init__(self) -> None:
         self.lock = Lock()

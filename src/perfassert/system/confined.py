@@ -105,7 +105,7 @@ def outside(path: Path) -> str:
 
 
 def holds_more_than_sources(folder: Path) -> bool:
-    """Whether a folder has what no compiler needs below it: processes, settings, homes."""
+    """Return True for a folder with more than sources: processes, settings or home folders."""
     real = folder.resolve()
     home = Path.home().resolve()
     return real in (home, *home.parents) or any(real.is_relative_to(top) for top in _NO_SOURCES)
@@ -142,9 +142,10 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str
 
 
 def reaches_outside(content: bytes) -> str:
-    """What a text includes in a way that cannot be followed; empty where there is nothing.
+    """Return the first include in a text that cannot be followed; empty if there is none.
 
-    Names that go up or start at the root are followed elsewhere, with the folders searched.
+    An include with a path that goes up or starts at the root is followed elsewhere, with the
+    folders that are searched.
     """
     if spelled_otherwise(content):
         return "a trigraph"
@@ -162,7 +163,7 @@ def included_names(content: bytes) -> list[str]:
 
 
 def spelled_otherwise(content: bytes) -> bool:
-    """Whether trigraphs hide from :data:`INCLUDE` what some compilers take for one."""
+    """Return True if trigraphs in a text may hide an include from :data:`INCLUDE`."""
     return any(mark in text for text in readings(content) for mark in _SPELLED)
 
 
@@ -178,11 +179,11 @@ def _includes(content: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def is_source(file: str | Path) -> bool:
-    """Whether a file is code and no secret: by its suffix, and by that of what a link leads to."""
+    """Return True if a file, and what its link leads to, has a source's suffix and no dot name."""
     both = (Path(file), Path(os.path.realpath(file)))
     return all(p.suffix.lower() in _SOURCES and not p.name.startswith(".") for p in both)
 
 
 def may_be_shown(file: str | Path) -> bool:
-    """Whether a file's lines may be: line tables of compiled code name any file there is."""
+    """Return True if a file's lines may be shown: line tables of code can name any file."""
     return is_source(file) and not outside(Path(file))

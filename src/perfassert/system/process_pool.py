@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 
 class Submitter(Protocol):
-    """What an executor must have: ``concurrent.futures``, a Dask client and their like do."""
+    """Interface of executors: ``concurrent.futures``, a Dask client and similar classes fit."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
         """Start ``fn(*args)`` somewhere; what comes back has ``result()``."""
@@ -112,7 +112,7 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

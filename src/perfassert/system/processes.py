@@ -37,7 +37,7 @@ SYSTEM_FOLDERS = (
     "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/alternatives",
     "/sys/devices/system/cpu", "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom", "/dev/zero",
 )  # fmt: skip
-"""What programs and their libraries are; nobody's sources, nobody's settings."""
+"""Files of programs and their libraries, none of which is a user's source or setting."""
 _WRITABLE = ("/dev/null",)
 _TICK = 0.1  # seconds by which the kernel's limit and its account of a process may differ
 _LONGEST_POLL = (1 << 31) - 1  # milliseconds
@@ -51,9 +51,9 @@ class TimeLimitReached(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Of one run: seconds of processor time, bytes of address space, bytes of each file and output.
+    """Limits of one run: CPU seconds, bytes of address space, bytes of each file and output.
 
-    By the clock a run may take :data:`CLOCK_FACTOR` times as long, as on a machine that is busy.
+    The wall-clock limit is :data:`CLOCK_FACTOR` times the CPU limit, as the machine may be busy.
     """
 
     seconds: float
@@ -63,7 +63,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a process left: its exit status (negative: the signal that ended it) and its output."""
+    """Result of a process: its exit status (negative: the signal that ended it) and its output."""
 
     status: int
     stdout: str
@@ -181,7 +181,7 @@ def _text(file: IO[bytes]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With what it may have started."""
+    """Kill a process and, on POSIX, its process group; then wait for the process."""
     try:
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
@@ -221,7 +221,7 @@ def _launcher_command(
 
 
 def mode() -> str:
-    """How the sandbox is wanted: one of :data:`MODES`."""
+    """Return the mode of the sandbox that the environment asks for, one of :data:`MODES`."""
     wanted = os.environ.get(SANDBOX, "") or "on"
     if wanted not in MODES:
         raise PerfAssertError(f"{SANDBOX} must be one of {', '.join(MODES)}, not {wanted!r}")
@@ -235,7 +235,7 @@ def mode() -> str:
 
 @lru_cache(maxsize=1)
 def mechanisms() -> tuple[str, ...]:
-    """What a sandbox consists of on this system, as ``("landlock-7", "seccomp")``."""
+    """Return the parts of a sandbox on this system, as ``("landlock-7", "seccomp")``."""
     return _ask_launcher("--status")
 
 
@@ -255,7 +255,10 @@ def _ask_launcher(question: str) -> tuple[str, ...]:
 
 
 def _executable(program: str, folder: str | Path, searched: str) -> str:
-    """Its path, which may be relative to the folder; :class:`OSError` for what is none."""
+    """Return the path of an executable, which may be relative to the folder.
+
+    Raises an :class:`OSError` for a file that is missing or cannot be executed.
+    """
     path = program
     if not os.path.dirname(program):
         places = os.pathsep.join(os.path.join(folder, p) for p in searched.split(os.pathsep) if p)

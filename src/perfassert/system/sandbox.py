@@ -209,7 +209,7 @@ def _restrict_files(paths: Sequence[tuple[str, bool]]) -> int:
 
 
 def _allow(ruleset: int, path: str, granted: int, known: int) -> None:
-    """What lies below a path, or a single file; a path that is not there needs nothing."""
+    """Grant access to a file or to all below a folder; a missing path is ignored."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -222,7 +222,7 @@ def _allow(ruleset: int, path: str, granted: int, known: int) -> None:
 
 
 def _refuse_calls() -> bool:
-    """Whether system calls that reach other processes or the network are refused from now on."""
+    """Refuse system calls that reach other processes or the network; return True on success."""
     machine = os.uname().machine
     if machine not in _AUDIT:
         return False

@@ -14,9 +14,9 @@ class CalibrationError(PerfAssertError):
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What the driver says of a GPU. Memory in bytes; ``clock_hz`` is its highest clock.
+    """Properties of a GPU from the driver. Memory is in bytes; ``clock_hz`` is the highest clock.
 
-    ``free_bytes`` is what calibration may allocate at most. ``driver`` is a version such as
+    ``free_bytes`` is the most that calibration may allocate. ``driver`` is a version such as
     ``"13.0"``.
     """
 
@@ -68,10 +68,10 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one shot took. ``cycles``: from the first warp's start to the last one's end on a unit.
+    """Times of one shot. ``cycles``: from the first warp's start to the last one's end on a unit.
 
-    ``seconds`` are by events around all its launches. ``clock_hz``: cycles by nanoseconds of the
-    GPU's own timer. Without records cycles and clock are 0.
+    ``seconds`` are measured by events around all launches of the shot. ``clock_hz`` is cycles
+    divided by the time of the GPU's nanosecond timer. Without records, cycles and clock are 0.
     """
 
     cycles: float
@@ -83,10 +83,10 @@ class Driver(Protocol):
     """A GPU that runs shots."""
 
     def properties(self) -> Properties:
-        """What the GPU is."""
+        """Return the properties of the GPU."""
 
     def warnings(self) -> list[str]:
-        """What may spoil measurements, such as other processes on the GPU."""
+        """Return conditions that may spoil measurements, such as other processes on the GPU."""
 
     def clock_hz(self) -> float:
         """The clock that the driver reports at the moment; 0 where it reports none."""

@@ -173,7 +173,10 @@ def _in_cycles(number: float, note: str) -> MeasuredEntry:
 def _taken_off(
     name: str, part: str, minus: Sequence[str], findings: Evaluation, nearest: Device
 ) -> Iterator[float]:
-    """What the other instructions of a link take: Λ of all, λ of those of the same pipeline."""
+    """Yield the times of a link's other instructions, to be subtracted.
+
+    Λ counts for all of them, λ for those of the same pipeline.
+    """
     pipeline = nearest.operations[name].pipeline
     for other in minus:
         if part == "completion" or nearest.operations[other].pipeline == pipeline:
@@ -291,7 +294,7 @@ def _rates(
     count: Callable[[Shot], float],
     time: Callable[[Sample], float] = lambda s: s.seconds,
 ) -> FittedValue:
-    """What a shot counts over the time that it takes, saturated over the load of a unit."""
+    """Fit the rate of a shot, its count over its time, as it saturates with the load of a unit."""
     x, rate = [], []
     for load, shot, repeated in zip(measurement.x, measurement.shots, samples, strict=True):
         x += [load] * len(repeated)

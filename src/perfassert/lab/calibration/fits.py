@@ -118,7 +118,7 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
 
 
 def _near(w: Floats, t: Floats, counts: Floats) -> NDArray[np.bool_]:
-    """Not the outliers: what lies near the median of its warp count."""
+    """Return a mask that excludes outliers: True near the median time of the same warp count."""
     middle = {count: np.median(t[w == count]) for count in counts}
     off = np.abs(np.log(t / np.array([middle[count] for count in w])))
     return np.asarray(off <= max(_FLOOR, _FAR * float(np.median(off))))

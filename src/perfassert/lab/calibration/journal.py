@@ -15,7 +15,7 @@ from perfassert.version import VERSION
 
 
 class Journal:
-    """What has been measured of one GPU: measurement → shot → repetition → :class:`Sample`.
+    """Measurements of one GPU: measurement → shot → repetition → :class:`Sample`.
 
     ``date`` is that of the first measurement, so that a resumed run writes the same file.
     """

@@ -1,4 +1,4 @@
-"""What is measured, shot by shot, and which values of a device file each measurement yields."""
+"""Measurements of the calibration, shot by shot, and the device values that each one yields."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ _ATOMICS = (
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """How a class is chained, and what else is in a link.
+    """Dependent chain of an instruction class, and the other instructions in a link of it.
 
-    ``minus`` are classes that :mod:`evaluate` takes off; of λ only those of the same pipeline.
-    ``most``: warps, where more would measure something else. ``since``: compute capability × 10.
+    ``minus`` are classes whose times :mod:`evaluate` subtracts; from λ only those of the same
+    pipeline. ``most``: the largest number of warps, as more would measure another limit. ``since``:
+    compute capability × 10.
     """
 
     length: int = 16384
@@ -267,7 +268,7 @@ def _port(gpu: Properties) -> Measurement:
 
 
 def dram_bytes(gpu: Properties) -> int:
-    """Of one stream: 512 MiB, or what half the memory leaves."""
+    """Return the bytes of one stream: 512 MiB, or a quarter of the free memory if that is less."""
     return min(512 * _MIB, gpu.free_bytes // 4 // _MIB * _MIB)
 
 
@@ -305,7 +306,7 @@ def _store_lines(gpu: Properties, blocks: int, threads: int) -> Shot:
 
 
 def _atomics(gpu: Properties, kernel: str, stride: int, key: str) -> Measurement:
-    """Of all units, on one address or each thread on a word of its own."""
+    """Return the measurement of atomics from all units, on one address or a word per thread."""
     loads = _loads(gpu)
     number = _ADDED if stride else _ADDED_TO_ONE
     size = max(4, stride * gpu.compute_units * 256 * max(loads))

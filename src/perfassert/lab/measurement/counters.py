@@ -107,7 +107,7 @@ def profile_command(
 
 
 def counters(row: Mapping[str, float | str]) -> dict[str, str]:
-    """By column, as cells; a metric that this GPU does not have is left empty."""
+    """Return the cells of a row's counters by column; empty for a metric that the GPU lacks."""
     cells = {}
     for column, metric in COUNTERS.items():
         value = row.get(metric, "")

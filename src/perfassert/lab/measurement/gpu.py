@@ -19,7 +19,7 @@ class MeasurementError(PerfAssertError):
 
 @dataclass(frozen=True, slots=True)
 class ParameterMemory:
-    """What a pointer parameter gets: ``size`` bytes that repeat ``content``, or zeros."""
+    """Memory of a pointer parameter: ``size`` bytes that repeat ``content``, or zeros."""
 
     size: int
     content: NDArray[Any] | None = None
@@ -51,7 +51,7 @@ class GpuLaunch:
 
     @property
     def memory_bytes(self) -> int:
-        """What its buffers take."""
+        """Bytes of all buffers of the launch."""
         return sum(a.size for a in self.arguments if isinstance(a, ParameterMemory))
 
 
@@ -77,10 +77,10 @@ class Gpu(Protocol):
     """A GPU that runs and times single launches."""
 
     def properties(self) -> Properties:
-        """What the GPU is."""
+        """Return the properties of the GPU."""
 
     def warnings(self) -> list[str]:
-        """What may spoil measurements, such as other processes on the GPU."""
+        """Return conditions that may spoil measurements, such as other processes on the GPU."""
 
     def time(self, work: GpuLaunch, warmup: int, repetitions: int) -> Timing:
         """Each launch between two events, its data not in the L2; ``warmup`` ones do not count."""

@@ -27,7 +27,7 @@ class MeasurementJob:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Which row of the file it is, among those of one device."""
+        """Key of the job's row among the rows of one device."""
         return (self.kernel, *self.cells.values())
 
     @property
@@ -107,7 +107,7 @@ def gpu_launch(suite: Suite, job: MeasurementJob, device_name: str, arch: str) -
 
 
 def source(spec: KernelSpec, names: Mapping[str, int]) -> Source:
-    """What the toolchain compiles for a row."""
+    """Return the source that the toolchain compiles for a row."""
     cuda = _cuda(spec)
     return Source(
         cuda.path,

@@ -59,7 +59,7 @@ class MeasurementTable:
         return (row["device"], row["kernel"], *(row[p] for p in self.parameters))
 
     def row(self, device: str, job: MeasurementJob) -> dict[str, str] | None:
-        """What is known of a job on a device."""
+        """Return the row of a job on a device; ``None`` if there is none."""
         return self.rows.get((device, *job.key))
 
     def enter_values(self, device: str, job: MeasurementJob, values: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What each mechanism of the time model is worth on a suite: the error with it turned off."""
+"""Worth of each mechanism of the time model on a suite: the error with it turned off."""
 
 from __future__ import annotations
 

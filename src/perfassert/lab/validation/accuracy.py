@@ -121,7 +121,7 @@ def accuracy_page(results: Sequence[Validation], day: date, rows: int | None = N
 
 
 def _coverage(results: Sequence[Validation]) -> Iterator[str]:
-    """How often the error that is stated for a time holds, on suites that it has not seen."""
+    """Yield how often the stated error of a time holds, on suites that did not set that error."""
     by_suite, by_device = hold_out(results, "suite"), hold_out(results, "device")
     if len({row.group for row in by_suite}) < 2:
         return

@@ -43,7 +43,7 @@ _LEAST = 8
 _ENOUGH = 30
 """Fewer rows of left-out suites do not say by how much all bands are too narrow."""
 _FACTS = ("registers",)
-"""Of the code that is predicted; where a measurement differs it is of other code."""
+"""Metrics of the code itself: a measurement that differs is of other code."""
 _COVERED = 0.9
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value that nine of ten
@@ -239,7 +239,7 @@ def _calibrate(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
 
 
 def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
-    """Those that were measured, and what they are examples of, in order."""
+    """Return the measured kinds and the kinds that they are examples of, in order."""
     every = {example for kind in measured for example in examples_of(kind)}
     return sorted(every, key=lambda kind: (kind.arch, kind.way, kind.limiter))
 
@@ -257,8 +257,10 @@ def _quantile(points: Sequence[_Point]) -> float:
 
 
 def _most(metric: str, kind: PredictionKind, points: Sequence[_Point]) -> dict[str, float]:
-    """Of each trait that a time depends on, the most of any point; what stands for another kind has
-    no limit."""
+    """Return the largest value of each trait that a time depends on, over all points.
+
+    Other metrics, and kinds that stand for another architecture, have no limits.
+    """
     if metric != "time" or kind.arch == ANY:
         return {}
     return {name: round_significant(max(p.traits[name] for p in points), 3) for name in TRAITS}

@@ -35,7 +35,7 @@ Cells = Mapping[str, str]
 
 
 def row_names(spec: KernelSpec, cells: Cells) -> Names:
-    """What expressions may use: the cells that are integers, and the constants."""
+    """Return the names for expressions: cells that are integers, and the constants."""
     names = _whole_numbers(cells)
     for name, text in spec.constants.items():
         names[name] = value(text, names)
@@ -134,7 +134,7 @@ class Case:
 def make_cases(
     spec: KernelSpec, cells: Cells, names: Names, label: str, device: Device
 ) -> tuple[Case, ...]:
-    """What a row launches, and how: made by the suite, or as it was recorded."""
+    """Return the launches of a row, made from the suite or taken from a recording."""
     source = spec.recorded
     if source is None:
         kernel = make_kernel(spec, names, label)

@@ -158,5 +158,5 @@ def _draw(decisions: Decisions) -> bytes:
 
 
 def picture_path(page: Path) -> Path:
-    """Where the picture of a page lies."""
+    """Return the path of a page's picture."""
     return page.with_suffix(".svg")

@@ -12,7 +12,7 @@ from perfassert.lab.validation.suite import CellCondition, FittedOn
 from perfassert.toml.tables import TableReader
 
 HALF, ALL = "half", "all"
-"""Which rows were seen: the fitting half of the configurations, or every one."""
+"""Rows that a fit has seen: the fitting half of the configurations, or all of them."""
 
 
 def conditions(

@@ -39,7 +39,7 @@ _SCALES, _POWERS = (
     np.array([round_significant(value, 3) for value in np.geomspace(*ends).tolist()])
     for ends in ((0.003, 3.0, 40), (0.7, 40.0, 25))
 )
-"""As they are written to the table, so that the limit below holds for what is read."""
+"""Candidate values, rounded as in the table, so that the limit below holds for values read back."""
 _FINEST = 0.01
 """Times that differ by less are never decided: measurements do not repeat any better."""
 _ODDS = np.log(CONFIDENCE / (1 - CONFIDENCE))
@@ -83,8 +83,11 @@ class PairFit:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """How well probabilities follow what was measured; ``probability``: of the predicted order of
-    each pair, ``right``: whether it is the measured one."""
+    """Decisions between pairs of configurations, with the probabilities stated for them.
+
+    ``probability`` is that of the predicted order of each pair; ``right``: the measured order is
+    the same.
+    """
 
     probability: Vector
     right: npt.NDArray[np.bool_]
@@ -97,7 +100,7 @@ class Decisions:
 
     @property
     def naive_brier(self) -> float:
-        """Of the rule that is always sure of the predicted order."""
+        """Brier score of the rule that is always sure of the predicted order."""
         return float(np.mean(~self.right))
 
     def share_decided(self, apart: float = 0.0) -> float | None:
@@ -112,7 +115,7 @@ class Decisions:
         return float(np.mean(self.right[decided])) if decided.any() else None
 
     def bins(self) -> Iterator[tuple[float, float, int, float, float]]:
-        """Of each bin its ends, how many pairs, their mean probability and the share right."""
+        """Yield each bin's ends, number of pairs, mean probability and share of pairs right."""
         for low, high in pairwise(BINS):
             here = (self.probability >= low) & (self.probability < high)
             if here.any():

@@ -132,7 +132,7 @@ class _SuiteReader(SuiteTableReader):
             self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
 
     def check_pair(self, name: str, spec: KernelSpec, kernels: Mapping[str, KernelSpec]) -> None:
-        """What is improved exists, has as many rows, and does not lead back to ``name``."""
+        """Check that the improved kernel exists, has as many rows, and is not ``name`` itself."""
         key, before = f"kernels.{name}.improves", spec.improves
         seen = {name}
         while before:

@@ -16,7 +16,7 @@ from perfassert.lab.validation.suite import Suite
 from perfassert.report.tables import percent
 
 WORSE = 0.02
-"""By so much a median error may exceed the recorded one."""
+"""Excess of a median error over the recorded one that is allowed."""
 _DIGITS = 6
 _ANEW = "record anew with --record"
 
@@ -66,7 +66,7 @@ class RowRecord:
 
 
 def read_record(path: Path) -> RowRecord:
-    """What :func:`to_record` made; raises :class:`SuiteError`."""
+    """Read a record that :func:`to_record` made; raises :class:`SuiteError`."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

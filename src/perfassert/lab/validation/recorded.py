@@ -65,7 +65,7 @@ class RecordedSource:
 
 
 def without_contents(recorded: RecordedLaunch) -> RecordedLaunch:
-    """As if it had been written down by hand: buffers by their shapes, and numbers."""
+    """Return the launch as if written by hand: buffers by their shapes only, and numbers."""
     return replace(recorded, launch=replace(recorded.launch, args=_shapes(recorded.launch.args)))
 
 
@@ -93,7 +93,7 @@ def _doubles(name: str) -> int:
 
 
 def template_arguments(name: str) -> tuple[str, ...]:
-    """Those of the function; ``true`` is 1, casts and suffixes of numbers are left out."""
+    """Return a function's template arguments; ``true`` becomes 1, casts and suffixes are removed."""
     arguments, depth, inner = [""], 0, False
     for letter in demangle(name):
         depth += (letter == "<") - (letter == ">")

@@ -77,7 +77,7 @@ def _percent(share: float | None) -> str:
 
 
 def _confidence(metric: MetricResult) -> Iterator[str | Table]:
-    """How guesses and the others stand, and whether what is far off is said to be a guess."""
+    """Yield a table of errors for guessed and other rows, and how many large errors are guesses."""
     guessed = np.array([kind is None for kind in metric.kinds], dtype=bool)
     if not guessed.any():
         return
@@ -94,7 +94,7 @@ def _confidence(metric: MetricResult) -> Iterator[str | Table]:
 
 
 def _factors(metric: MetricResult) -> Vector:
-    """By how much each point is off, up or down."""
+    """Return the factor by which each prediction is off, at least 1 in both directions."""
     with np.errstate(divide="ignore"):
         return np.exp(np.abs(np.log(metric.predicted / metric.measured)))
 

@@ -36,13 +36,13 @@ _CHUNKS = 64  # so many steps has the progress, at least where there are enough 
 
 @dataclass(frozen=True, slots=True)
 class RowOutcome:
-    """What became of a row: (measured, predicted) or a reason, by metric.
+    """Outcome of a row: by metric (measured, predicted), or a reason for their absence.
 
-    ``fitted``: metrics of which something has seen the answer. ``failure``: why there is no
-    prediction, or ``""``. ``kind``: what sort of prediction it is; ``guessed``: it rests on
-    assumed values, so that its error is not the model's; ``bands``: by metric, how wrong it says
-    that it may be; ``traits``: what says whether kernels like this one were measured; ``kernel``:
-    its name; ``speed_of_light`` in seconds.
+    ``fitted``: metrics whose values some fit has seen. ``failure``: why there is no prediction, or
+    ``""``. ``kind``: the kind of prediction. ``guessed``: the prediction rests on assumed values,
+    so that its error is not the model's. ``bands``: the stated error by metric. ``traits``: values
+    that tell if similar kernels were measured. ``kernel``: its name. ``speed_of_light`` is in
+    seconds.
     """
 
     line: int
@@ -162,7 +162,7 @@ def _outcomes(
 
 
 def predict_rows(suite: Suite, rows: Sequence[DataRow]) -> list[RowOutcome]:
-    """What a worker does; its arguments and its result can be pickled."""
+    """Predict rows in a worker process; arguments and result can be pickled."""
     return [_predict_row(suite, row) for row in rows]
 
 

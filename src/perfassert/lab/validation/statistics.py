@@ -1,7 +1,7 @@
-"""How well predicted numbers follow measured ones; closed forms over plain vectors.
+"""Statistics of predicted against measured numbers; closed forms over plain vectors.
 
 Everywhere ``measured`` and ``predicted`` are vectors of one length n with finite values, measured
-ones above 0. What is not defined (a correlation with a constant, no pair to order) is ``None``.
+ones above 0. An undefined result (a correlation with a constant, no pair to order) is ``None``.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ def kendall(first: Vector, second: Vector) -> float | None:
 def top_1_regret(
     measured: Vector, predicted: Vector, higher_is_better: bool = False
 ) -> float | None:
-    """How much slower than the true best the configuration is that the model picks, as a share.
+    """Return how much slower the model's pick is than the true best configuration, as a share.
 
-    Where the model holds several for equally good, the mean over them: it cannot tell which.
+    If the model predicts several picks as equally good, the result is the mean over them.
     """
     if not len(measured):
         return None
@@ -170,7 +170,7 @@ def top_1_regret(
 
 
 def ordered_pairs(measured: Vector, predicted: Vector, apart: float = APART) -> tuple[int, int]:
-    """Of the pairs that truly differ: how many are predicted in the right order, and all.
+    """Return, of the pairs that truly differ, the number predicted in right order and of all.
 
     A pair truly differs when larger ≥ (1 + apart) · smaller. A predicted tie is not right.
     """

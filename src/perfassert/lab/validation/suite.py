@@ -1,4 +1,4 @@
-"""What a suite says: which rows of a CSV file are which launches, and what they measured."""
+"""Contents of a suite: launches of the rows of a CSV file, and the rows' measured values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfassert.lab.validation.recorded import RecordedSource
 WARP_INSTRUCTION = "warp_memory_instruction"
 """A granularity besides thread, update, warp and block: one load or store of one warp."""
 RANDOM, ELEMENT = "random", "i"
-"""How a buffer may be filled: at random, or by an expression over the number of the element."""
+"""Ways to fill a buffer: at random, or by an expression over the number of the element."""
 TIME = "time"
 BANDWIDTH = "bandwidth"
 """A metric besides those of a prediction: the bytes that the suite names over the time."""
@@ -21,7 +21,7 @@ BANDWIDTH = "bandwidth"
 
 @dataclass(frozen=True, slots=True)
 class CellCondition:
-    """Which cells of a column pass: one of ``values``, or a number in [``low``, ``high``]."""
+    """Condition on the cells of a column: one of ``values``, or in [``low``, ``high``]."""
 
     column: str
     values: tuple[str | float, ...] | None
@@ -106,17 +106,17 @@ class MetricSpec:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether the best configuration has the largest value."""
+        """True if the best configuration has the largest value of the metric."""
         return self.name in (BANDWIDTH, "occupancy")
 
 
 @dataclass(frozen=True, slots=True)
 class FittedOn:
-    """What has seen the answers of a suite's rows, and of which.
+    """Fit that has seen measurements of a suite, and the rows that it has seen.
 
-    ``values`` of ``devices``, kernel ``sources``, or what ``note`` says alone. ``half``: only the
-    fitting half of the configurations was seen; of those, the rows that pass ``filters``. Only the
-    ``metrics`` were seen, all where there are none.
+    The entry names what was fitted: ``values`` of ``devices``, kernel ``sources``, or what ``note``
+    describes. ``half``: only the fitting half of the configurations was seen, and of it the rows
+    that pass ``filters``. Only ``metrics`` were seen; all if there are none.
     """
 
     devices: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a suite's figures should be, metric by metric, and which of them are."""
+"""Targets of a suite's figures, metric by metric, and which of them are met."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Figure(NamedTuple):
         return percent(number, signed=False) if self.share else f"{number:.3f}"
 
     def is_met(self, number: float | None, target: float) -> bool:
-        """Whether the figure is as good as the target; one that is not defined is not."""
+        """Return True if the figure is as good as the target; an undefined figure is not."""
         if number is None:
             return False
         return number >= target if self.least else number <= target
