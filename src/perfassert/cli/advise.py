@@ -103,7 +103,7 @@ def _heading(one: RequestedLaunch, prediction: Prediction, whole: float) -> str:
 def _advice_output(
     one: RequestedLaunch, prediction: Prediction, options: argparse.Namespace
 ) -> Any:
-    """Text, or data for JSON."""
+    """Return the advice as text, or as data for JSON."""
     from perfassert.facade.session import predict
     from perfassert.predictor.diagnose.diagnose import dependency_coverage
     from perfassert.predictor.diagnose.measured_advice import advise

@@ -147,7 +147,7 @@ def _commands(options: argparse.Namespace) -> tuple[CommandPattern, ...]:
 
 
 def _is_toolchain(options: argparse.Namespace) -> bool:
-    """Tell ``--with cuda==12.4..13.0``, which becomes what it stands for: ``--toolchain``."""
+    """Return True for ``--with cuda==12.4..13.0``, which is turned into ``--toolchain``."""
     name, _, releases = options.versions.partition("==")
     if name != "cuda":
         return False
@@ -158,7 +158,7 @@ def _is_toolchain(options: argparse.Namespace) -> bool:
 
 
 def _toolchain_pair(options: argparse.Namespace) -> tuple[str, str] | None:
-    """The two releases of ``--toolchain 12.4..13.0``, which takes the place of HEAD."""
+    """Return the two releases of ``--toolchain 12.4..13.0``, which takes the place of HEAD."""
     base, dots, head = (options.toolchain or "").partition("..")
     if not dots:
         if options.head is None:
@@ -181,7 +181,7 @@ def _toolchain_pair(options: argparse.Namespace) -> tuple[str, str] | None:
 def _compiled_sides(
     options: argparse.Namespace, pair: tuple[str, str], reading: Reading, stack: ExitStack
 ) -> tuple[Opened, Opened]:
-    """One source, compiled by two releases."""
+    """Return both sides of one source, compiled by two releases."""
     if options.build is not None:
         raise KernelSourceError(
             f"--build and --toolchain {options.toolchain}: only sources can be compiled by both"
@@ -203,7 +203,7 @@ def _compiled_sides(
 
 
 def _check_kernels(base: CodeSide) -> None:
-    """A base that cannot be read is an error: there is nothing to compare with."""
+    """Raise an error for a base that cannot be read: there is nothing to compare with."""
     if not base.kernels:
         empty = f"{base.name}: there is no kernel in it"
         raise KernelSourceError(next(iter(base.broken.values()), empty))
@@ -316,7 +316,7 @@ def _read_launches(
 
 
 def _is_within(file: Path, folder: Path) -> bool:
-    """After links are resolved."""
+    """Return True if a file lies in a folder, after links are resolved."""
     return file.resolve().is_relative_to(folder.resolve())
 
 

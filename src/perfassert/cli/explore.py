@@ -82,10 +82,10 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _open_browser(address: str, folder: Path) -> Path:
-    """Open the page by a file that leads to it, and return that file.
+    """Open the page through a file that redirects to it, and return that file.
 
-    The words of a browser's command line are there for every user of the machine. The folder is its
-    user's alone.
+    The command line of a browser is visible to every user of the machine. The folder of the file is
+    accessible to its user only.
     """
     from threading import Thread
     from webbrowser import open as open_browser
@@ -99,7 +99,7 @@ def _open_browser(address: str, folder: Path) -> Path:
 
 
 def _devices(first: str) -> Mapping[str, Device]:
-    """Every device, the one to begin with first."""
+    """Return all devices by name, the given one first."""
     from perfassert.hardware.load import device, devices
 
     own = device(first)

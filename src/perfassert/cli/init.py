@@ -192,7 +192,7 @@ def _extent(size: tuple[int, ...]) -> str:
 
 
 def _one_line(name: str) -> str:
-    """A file's name where it is neither code nor the end of a comment or a string."""
+    """Return a file's name escaped for a string or comment, without line ends."""
     return printable(name, lines=False).replace("\\", "\\\\").replace('"', '\\"')
 
 

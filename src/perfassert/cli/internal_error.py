@@ -44,7 +44,7 @@ def internal_error_text(error: BaseException, arguments: Sequence[str], debug: b
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """The command and its options; of files what kind they are."""
+    """Return the command and its options; files are replaced by their kind."""
     words = ["perfassert"]
     command = next((word for word in arguments if not word.startswith("-")), "")
     for word in arguments:

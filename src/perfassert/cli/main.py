@@ -1,4 +1,4 @@
-"""``perfassert …``: exit code 0 all well, 1 a check failed, 2 usage, 3 internal error."""
+"""Entry of ``perfassert …``; exit code 0: all well, 1: a check failed, 2: usage, 3: internal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfassert mcp``: the same tools over the Model Context Protocol."""
+"""``perfassert mcp``: the tools of ``perfassert serve`` over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _import_sdk() -> tuple[Any, type[Exception]]:
 def _as_text(
     tool: Callable[..., dict[str, Any]], tool_error: type[Exception]
 ) -> Callable[..., str]:
-    """The tool with its result as one line of JSON, and errors in the words of the command line."""
+    """Wrap a tool: its result becomes one line of JSON, its errors the command line's text."""
     from perfassert.cli.tool_calls import call_tool, error_text
 
     @wraps(tool)

@@ -18,7 +18,7 @@ from perfassert.errors import printable
 from perfassert.report.tables import Table, Text, join
 
 SOON, EVERY = 1.0, 10.0
-"""Seconds to the first line of what is under way, on a terminal, and between lines."""
+"""Seconds until the first line of progress on a terminal, and between lines."""
 THREAD = "perfassert progress"
 
 _STYLES = {
@@ -30,16 +30,16 @@ _STYLES = {
 
 
 class Bar(Protocol):
-    """Is told how much is done, of how much, and perhaps what comes next."""
+    """Callback that is told the amount done, the whole amount, and perhaps the next item."""
 
     def __call__(self, done: int, total: int, what: str = "", /) -> None: ...
 
 
 class PrintableStream:
-    """A stream that text is written to as :func:`perfassert.errors.printable` has it.
+    """Stream that writes text as :func:`perfassert.errors.printable` returns it.
 
-    Names and messages of strangers reach the terminal and the log of a job through it. What is ours
-    to control them with (colours, annotations) is written to ``raw``, the stream itself.
+    Names and messages from other sources reach the terminal and a job's log through this stream.
+    perfassert's own control sequences (colours, annotations) go to ``raw``, the underlying stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -54,13 +54,13 @@ class PrintableStream:
 
 
 def raw(stream: TextIO) -> TextIO:
-    """The stream behind a :class:`PrintableStream`."""
+    """Return the stream behind a :class:`PrintableStream`."""
     return stream.raw if isinstance(stream, PrintableStream) else stream
 
 
 @contextmanager
 def printable_output() -> Iterator[None]:
-    """Standard output and standard error as :class:`PrintableStream`."""
+    """Replace standard output and standard error by a :class:`PrintableStream` each."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, PrintableStream(stream)) for stream in streams)
     try:

@@ -26,7 +26,7 @@ from perfassert.system.python_children import isolate_imports
 Extent = Union[int, list[int]]
 """Up to three numbers, x first."""
 _FIRST = 3
-"""Items of a list in a short result."""
+"""Most items of a list in a short result."""
 
 
 def confine() -> Path:
@@ -353,7 +353,7 @@ def _kernel(
     options: Sequence[str] | None,
     include_dirs: Sequence[str] | None,
 ) -> Kernel:
-    """The kernel of a file; what it is compiled to is recalled as long as that stays as it is."""
+    """Return the kernel of a file; its compiled code is reused until the file changes."""
     from perfassert.cli.sources import kernel_of
 
     path = _inside(source)

@@ -28,7 +28,7 @@ _LISTED = 40  # of one kind, in text
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """A command to run where a kernel's name or file, as ``of`` says, is like ``pattern``."""
+    """Command to run if a kernel's name or file, as ``of`` says, matches ``pattern``."""
 
     of: str
     pattern: str
@@ -37,8 +37,10 @@ class CommandPattern:
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Each in the order of its name: kernels with their files, labels of launches, tests, files of
-    baselines, and commands, which nobody has run."""
+    """Affected items, sorted by name; the commands are only listed and not run.
+
+    The items are kernels with their files, labels of launches, tests, and files of baselines.
+    """
 
     kernels: tuple[tuple[str, str], ...]
     launches: tuple[str, ...]
@@ -47,7 +49,7 @@ class Affected:
     commands: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Return plain data that JSON can hold."""
         return {
             "kernels": [{"name": name, "file": file} for name, file in self.kernels],
             **{kind: list(getattr(self, kind)) for kind in _KINDS},
@@ -93,8 +95,11 @@ def find_affected(
     roots: Sequence[Path],
     commands: Sequence[CommandPattern],
 ) -> Affected:
-    """``roots``: the repository as the head has it, then as the base has it; files are relative to
-    them, and baselines are read from the first."""
+    """Return what a change affects.
+
+    ``roots`` are the repository in the head, then in the base. Files are relative to them, and
+    baselines are read from the first.
+    """
     moved = _moved_launches(times)
     kernels = [k for k in code_diff.kernels if not k.has_same_code or _is_launched(k, moved, times)]
     places = [(k, relative_to_roots(k.path, roots)) for k in kernels]
@@ -126,7 +131,7 @@ def _is_launched(kernel: KernelDiff, moved: set[str], times: LaunchComparison | 
 
 
 def _tests_of(names: Sequence[str], root: Path) -> Iterator[tuple[str, str]]:
-    """Files of baselines, with the tests that predict one of the kernels."""
+    """Yield files of baselines, with the tests that predict one of the kernels."""
     for path in _baseline_files(root):
         module = files.module_of(path)
         suffix = ".toml" if module.suffix == ".perf" else ".py"

@@ -16,14 +16,14 @@ from perfassert.errors import KernelSourceError
 _TESTS = ("test_*.py", "*_test.py", "*.perf.toml")
 _COMPILED = (".cubin", ".ptx")
 _PYTEST = "import sys; del sys.path[0]; import pytest; sys.exit(pytest.main())"
-"""Runs pytest as its command does, which imports nothing that lies in the working directory."""
+"""Program that runs pytest as its command does, without imports from the working directory."""
 _ENDS = (0, 1)
-"""Exit statuses of pytest whose report is whole: passed, failed."""
+"""Exit statuses of pytest with a complete report: passed, failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """``code``: a folder with the kernels that modules compile; ``report``: what tests predict."""
+    """``code``: folder of the kernels that modules compile; ``report``: predictions of tests."""
 
     code: Path | None
     report: Path | None

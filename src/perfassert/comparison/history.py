@@ -37,8 +37,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """A commit that moved a baseline's time; ``share``: of the time before, None where ``reason``
-    says that the two cannot be compared. ``cause``: what differs most, in words."""
+    """Commit that changed a baseline's time.
+
+    ``share`` is the relative change, None if ``reason`` says why the two are incomparable.
+    ``cause`` is the largest difference in words.
+    """
 
     commit: Commit
     before: float
@@ -50,8 +53,7 @@ class TimeStep:
 
 @dataclass(frozen=True, slots=True)
 class BaselineHistory:
-    """One baseline over the commits: its states, oldest first, each with the commit that wrote it,
-    and the steps of its time between them."""
+    """States of one baseline, oldest first, each with its commit, and the steps of its time."""
 
     file: str
     key: BaselineKey
@@ -70,7 +72,7 @@ class BaselineHistory:
 
     @property
     def alternative(self) -> str:
-        """The name of the alternative baselines that it is one of, if any."""
+        """Name of the alternative baselines that it belongs to, if any."""
         return alternative(Path(self.file))
 
     @property
@@ -81,7 +83,8 @@ class BaselineHistory:
 
     @property
     def loss(self) -> float:
-        """The product of all steps that can be compared, less 1."""
+        """Relative change of the time over all comparable steps: the product of steps, less 1."""
+        # Steps of +10 % and -10 %: 1.1 · 0.9 - 1 = -1 %
         whole = 1.0
         for step in self.steps:
             whole *= 1 + (step.share or 0.0)
@@ -90,8 +93,11 @@ class BaselineHistory:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every baseline, the greatest loss first; ``unreadable``: revisions of files that are none.
-    ``commits``: those that wrote baselines, oldest first."""
+    """All baselines, the greatest loss first.
+
+    ``unreadable``: revisions of files that are no baselines. ``commits``: those that wrote
+    baselines, oldest first.
+    """
 
     commits: tuple[Commit, ...]
     lines: tuple[BaselineHistory, ...]
@@ -140,7 +146,7 @@ class _Reading:
     unreadable: list[str] = field(default_factory=list)
 
     def add(self, commit: Commit, file: str, text: bytes, in_range: bool) -> None:
-        """The next state of a file; only those in the range are told."""
+        """Add the next state of a file; only states in the range are stored."""
         try:
             entries = parse_file(text, f"{commit.digest[:12]}:{file}")
         except BaselineError as error:
@@ -173,9 +179,9 @@ def _step(commit: Commit, key: BaselineKey, old: Entry, new: Entry) -> TimeStep 
 
 
 def cause_of(old: Entry, new: Entry) -> str:
-    """Why a state is slower than the one before, or what it no longer has where it is faster.
+    """Return why a state is slower than the one before, or what a faster state no longer has.
 
-    What differs most, where neither is known.
+    If neither is known, return the largest difference.
     """
     if reason := explain_rise(old, new):
         return reason
@@ -186,8 +192,11 @@ def cause_of(old: Entry, new: Entry) -> str:
 
 
 def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
-    """Oldest first, those that touch baselines; merges say nothing of their own. And which of them
-    are meant: what comes before a range says what its first commit changed, and stands first."""
+    """Return commits that touch baselines, oldest first, and the digests of those in the range.
+
+    Merges have no changes of their own. Commits before the range stand first: they show what the
+    range changed.
+    """
     below = "" if str(path) == "." else f"{path.as_posix()}/"
     wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/**/*.toml"
     check_revision(revisions)
@@ -212,7 +221,10 @@ def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]
 
 
 def _answers(output: bytes) -> Iterator[bytes]:
-    """``<object> blob <bytes>``, the content, a newline; or ``… missing``."""
+    """Yield contents from git's answers: ``<object> blob <bytes>``, content, newline.
+
+    An answer ``… missing`` is an empty content.
+    """
     at = 0
     while at < len(output):
         end = output.index(b"\n", at)
@@ -226,9 +238,9 @@ def _answers(output: bytes) -> Iterator[bytes]:
 
 
 def steps_of_test(history: History, test: str) -> list[tuple[BaselineHistory, TimeStep]]:
-    """The steps of the baselines of a test, the greatest loss first.
+    """Return the steps of a test's baselines, the greatest loss first.
 
-    :class:`BaselineError` where no baseline is called so.
+    Raises :class:`BaselineError` if no baseline has that name.
     """
     lines = [line for line in history.lines if test in (line.key.test, str(line.key))]
     if not lines:

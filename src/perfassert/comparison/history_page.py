@@ -1,4 +1,4 @@
-"""The history of baselines as one HTML file: every metric over the commits that wrote it."""
+"""History of baselines as one HTML file: every metric over the commits that wrote it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MORE_IS_BETTER = ("occupancy",)
 
 
 def history_page(history: History, revisions: str) -> str:
-    """``revisions``: as the user named them, for the heading."""
+    """Return the page; ``revisions`` are named in the heading as the user gave them."""
     return page("history", "Predicted performance over the commits", page_data(history, revisions))
 
 
@@ -67,7 +67,7 @@ def _line(line: BaselineHistory, numbers: Mapping[str, int]) -> Mapping[str, Any
 
 
 def _points(states: Sequence[tuple[int, Entry]]) -> Mapping[str, list[tuple[int, float]]]:
-    """Metric → its values, each with the number of the commit since which it is so."""
+    """Return metric → its values, each with the number of the commit that wrote it first."""
     points: dict[str, list[tuple[int, float]]] = {}
     for at, entry in states:
         for metric in stored_metrics():

@@ -1,4 +1,4 @@
-"""Code of two sides → per kernel what has changed, without a launch, and what of it fails."""
+"""Changes of each kernel between the code of two sides, without a launch, and their failures."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ _NAMED_FILES = 5
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A kernel and the file that it is in; ``file``: its path below the folder that was given;
-    ``options``: those of its own that the file is compiled with."""
+    """Kernel with its file.
+
+    ``file`` is its path below the given folder. ``options`` are those that this file alone is
+    compiled with.
+    """
 
     info: KernelInfo
     file: str
@@ -36,8 +39,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class CodeSide:
-    """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled;
-    ``converted``: sources that are not as their commit has them."""
+    """Kernels of one side.
+
+    ``broken``: file → why nothing of it can be read or compiled. ``converted``: sources whose text
+    differs from their commit's.
+    """
 
     name: str
     folder: Path
@@ -48,11 +54,12 @@ class CodeSide:
 
 @dataclass(frozen=True, slots=True)
 class KernelDiff:
-    """One kernel. ``changes``: numbers that differ, of a new one all; ``mix``, ``accesses``: counts
-    that do. ``file``: below the folder that was given, empty where a file was; ``path``: of it.
+    """Changes of one kernel: ``changes`` of numbers, and ``mix`` and ``accesses`` of counts.
 
-    ``failures``: in words, what goes further than is allowed; ``reason``: why it is broken;
-    ``proposed``: times at a launch that nobody has recorded.
+    A new kernel has all its numbers in ``changes``. ``file`` is its path below the given folder,
+    empty if a file was given; ``path`` is the whole path. ``failures`` are exceeded limits in
+    words; ``reason`` says why it is broken; ``proposed`` are times at a launch that was not
+    recorded.
     """
 
     status: Status
@@ -84,7 +91,7 @@ class KernelDiff:
 
     @property
     def shown_name(self) -> str:
-        """The same as tables have it."""
+        """Name of the kernel as tables show it."""
         return " → ".join(map(short_name, self._names))
 
     @property
@@ -95,8 +102,11 @@ class KernelDiff:
 
 @dataclass(frozen=True, slots=True)
 class CodeDiff:
-    """All kernels, worst first; ``broken``: files of the head that cannot be read or compiled;
-    ``notes``: what else a reader of the comparison has to know, in sentences."""
+    """Changes of all kernels, worst first.
+
+    ``broken``: files of the head that cannot be read or compiled. ``notes``: further remarks for a
+    reader of the comparison, in sentences.
+    """
 
     base: str
     head: str
@@ -105,12 +115,12 @@ class CodeDiff:
     notes: tuple[str, ...] = ()
 
     def of(self, *statuses: Status) -> tuple[KernelDiff, ...]:
-        """The kernels with one of these."""
+        """Return the kernels with one of these statuses."""
         return tuple(k for k in self.kernels if k.status in statuses)
 
     @property
     def counts(self) -> Mapping[Status, int]:
-        """Status → kernels, for those that occur."""
+        """Status → number of kernels, for statuses that occur."""
         return count(kernel.status for kernel in self.kernels)
 
     def fails(self, limits: ChangeLimits, allow_gone: bool) -> bool:
@@ -153,7 +163,7 @@ def _conversion_note(side: CodeSide) -> str:
 
 
 def worst_first(kernel: KernelDiff) -> tuple[int, bool]:
-    """The worst first, and of those what fails."""
+    """Sort key: the worst status first and, within a status, failures first."""
     return ORDER[kernel.status], not kernel.failures
 
 
@@ -212,7 +222,7 @@ def _changes(
 
 
 def _failures(changes: Sequence[Change], limits: ChangeLimits) -> Iterable[str]:
-    """A block that no longer fits has no occupancy left."""
+    """Yield exceeded limits in words; a block that no longer fits has an occupancy of 0."""
     for change in changes:
         for limit in limits.of({change.metric.partition(" of ")[0]}):
             if limit.is_exceeded(number(change.before), number(change.after)):

@@ -1,4 +1,4 @@
-"""Recorded launches with the code of two sides: what each takes, and why it takes longer."""
+"""Recorded launches with the code of both sides: their times, and causes of longer ones."""
 
 from __future__ import annotations
 
@@ -138,10 +138,10 @@ def compare_launches(
 
 
 class _HintMover:
-    """Moves the hints of the leading side's launches to the lines of the other side's code.
+    """Transfer of hints from the leading side's lines to the lines of the other side's code.
 
-    ``undecided``: launch → why no line of the other side is certain to be that of a hint;
-    ``stale``: launch → the hints that the head's own file should have. It will be the base's.
+    ``undecided``: launch → why no line of the other side certainly matches a hint. ``stale``:
+    launch → the hints that the head's own file should have, as it will be the base's.
     """
 
     def __init__(
@@ -247,8 +247,10 @@ _SIGNS = {Status.SLOWER: -1, Status.FASTER: 1, Status.WITHIN: 0, Status.SAME: 0}
 
 
 def judge_by_times(code: CodeDiff, times: LaunchComparison) -> CodeDiff:
-    """The kernels that are launched are better or worse by their times, and by what goes further
-    than is allowed: registers and their like are means to that end."""
+    """Return the code's changes with launched kernels judged by their times and exceeded limits.
+
+    Registers and similar numbers are then only means to a shorter time.
+    """
     kernels = [_judge_kernel(kernel, times) for kernel in code.kernels]
     return replace(code, kernels=tuple(sorted(kernels, key=worst_first)))
 
@@ -267,7 +269,7 @@ def _judge_kernel(kernel: KernelDiff, times: LaunchComparison) -> KernelDiff:
 
 
 def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
-    """The recorded kernel with other code; what was said about it stays, its options, too."""
+    """Return the recorded kernel with other code; its hints and options stay."""
     compiled = code_of(kernel)
     if compiled is None:
         raise KernelSourceError(f"{kernel.name}: it is not compiled: code cannot take its place")

@@ -18,14 +18,14 @@ _LEAST = 0.01  # of what the kernel costs: a line that moved less is not told
 Cost = tuple[float, ...]
 """Costs of a line for one warp, in the order of :data:`~perfassert.report.sources.COSTS`."""
 LineCosts = Mapping[str, Sequence[tuple[int, Cost]]]
-"""File → its lines, in order."""
+"""File → costs of its lines, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A line that costs something else; ``base_line`` or ``head_line`` is 0 where it is not there.
+    """Line with other costs; ``base_line`` or ``head_line`` is 0 on a side without it.
 
-    ``weight``: how far it moved, as a share of what the kernel costs, by the cost that did most.
+    ``weight`` is the largest change of a cost, as a share of the kernel's.
     """
 
     file: str
@@ -37,7 +37,7 @@ class LineChange:
 
     @property
     def place(self) -> str:
-        """``"a.cu:12"``, ``"a.cu:12 → 14"``, and what is new or gone."""
+        """Place such as ``"a.cu:12"`` or ``"a.cu:12 → 14"``, with a mark of new and lost lines."""
         if not self.base_line:
             return f"{self.file}:{self.head_line} (new)"
         if not self.head_line:
@@ -80,7 +80,7 @@ def _weight(before: tuple[int, Cost], after: tuple[int, Cost], whole: Sequence[f
 def _pairs(
     base: Sequence[tuple[int, Cost]], head: Sequence[tuple[int, Cost]]
 ) -> Iterator[tuple[tuple[int, Cost], tuple[int, Cost]]]:
-    """Lines that cost other than before, those of one stretch in order."""
+    """Yield the lines whose costs have changed; those of one stretch are paired in order."""
     nothing = (0, (0.0,) * len(COSTS))
     old, new = ([cost for _, cost in lines] for lines in (base, head))
     for kind, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

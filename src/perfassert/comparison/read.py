@@ -40,8 +40,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A prediction with the line that is to blame for it, where that is known: the costliest of
-    the kernel, else the test's. ``metrics``: those of plug-ins, too; ``lines``: what they cost."""
+    """Prediction with the line to blame: the costliest of the kernel if known, else the test's.
+
+    ``metrics`` include those of plug-ins; ``lines`` are the costs of source lines.
+    """
 
     prediction: Prediction
     place: Place | None
@@ -64,7 +66,7 @@ class ReportFile:
     broken: Mapping[str, str]
 
     def why_missing(self, test: str) -> str:
-        """Why a prediction of this test is not there; empty where nothing has failed."""
+        """Return why a prediction of this test is missing; empty if nothing has failed."""
         above = (test, test.partition("[")[0], test.partition("::")[0])
         return next((self.broken[node] for node in above if node in self.broken), "")
 

@@ -1,4 +1,4 @@
-"""Revisions of a git repository as folders: checked out for a while, built, and gone again."""
+"""Revisions of a git repository as folders: checked out, built, and removed again."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """``folder``: the one that the command was started in, as it is in the revision; ``root``: of
-    the whole tree, ``of``: of the repository. ``converted``: sources below ``root`` whose text is
-    not that of the commit."""
+    """Checkout of a revision.
+
+    ``folder`` corresponds to the folder that the command was started in. ``root`` is the checkout's
+    top, ``of`` the repository's. ``converted``: sources below ``root`` whose text differs from the
+    commit's.
+    """
 
     folder: Path
     root: Path
@@ -43,13 +46,13 @@ class Checkout:
     converted: tuple[str, ...]
 
     def inside(self, path: Path) -> Path:
-        """The same place in this revision; what is outside of the repository stays."""
+        """Return the same place in this revision; a path outside of the repository stays."""
         whole = path.resolve()
         return self.root / whole.relative_to(self.of) if whole.is_relative_to(self.of) else path
 
 
 def check_revision(name: str) -> None:
-    """:class:`KernelSourceError` for what git would take for an option."""
+    """Raise :class:`KernelSourceError` for a name that git would take for an option."""
     if name.startswith("-"):
         raise KernelSourceError(f"{name!r} is no revision: it begins with '-'")
 
@@ -91,12 +94,12 @@ def checked_out(revision: str) -> Iterator[Checkout]:
 
 
 def _registration(root: Path) -> Path:
-    """Folder of the repository in which git keeps what it knows of a worktree."""
+    """Return the folder in which the repository keeps its data of a worktree."""
     return _path_in(root / ".git")
 
 
 def _converted_sources(root: Path) -> Iterator[str]:
-    """Sources that ``.gitattributes`` or a filter change on checkout, but for ends of lines."""
+    """Yield sources that ``.gitattributes`` or a filter change on checkout, line ends aside."""
     own = _Repository(root, root / ".git")
     for entry in _output(["ls-files", "--stage", "-z"], own).split(b"\0"):
         head, _, name = entry.partition(b"\t")
@@ -110,14 +113,14 @@ def _converted_sources(root: Path) -> Iterator[str]:
 
 
 def _object_id(content: bytes, digits: int) -> str:
-    """Name of a file in git's storage; ``digits`` tells which hash the repository has."""
+    """Return the name of a content in git's storage; ``digits`` selects the hash."""
     digest = hashlib.new("sha1" if digits == 40 else "sha256", usedforsecurity=False)
     digest.update(b"blob %d\0" % len(content) + content)
     return digest.hexdigest()
 
 
 def _path_in(file: Path) -> Path:
-    """The path that a file of git holds."""
+    """Return the path that one of git's files holds."""
     return Path(os.fsdecode(file.read_bytes()).removeprefix("gitdir: ").strip())
 
 
@@ -137,9 +140,10 @@ def _forget_abandoned(repository: _Repository) -> None:
 
 
 def build(command: str, checkout: Checkout, name: str) -> str:
-    """Run the user's command by the shell; why it failed, or nothing. Its output is shown.
+    """Run the user's build command in a shell; return why it failed, or nothing.
 
-    Where it runs perfassert, that has a cache of its own: the command builds code of strangers.
+    The output is shown. If the command runs perfassert, that has a separate cache, because the
+    command builds code of others.
     """
     print(f"perfassert: building {name}: {command}", file=sys.stderr, flush=True)
     folder = checkout.folder
@@ -173,7 +177,7 @@ class _Repository:
 
 
 def _repository(folder: Path) -> _Repository:
-    """The repository around a folder; :class:`KernelSourceError` where there is none."""
+    """Return the repository around a folder; :class:`KernelSourceError` without one."""
     repository = _find_repository(folder)
     if repository is None:
         raise KernelSourceError(f"{folder} is in no git repository; run it in one")

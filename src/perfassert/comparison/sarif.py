@@ -1,4 +1,4 @@
-"""A comparison of code and launches as results of SARIF, at lines of the repository's files."""
+"""Results in SARIF of a comparison of code and launches, at lines of the repository's files."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _WARNING = "warning"
 def results_of_diff(
     code_diff: CodeDiff, times: LaunchComparison | None, head: Path, roots: Sequence[Path]
 ) -> Iterator[SarifResult]:
-    """``head``: the folder that paths of its predictions are relative to; ``roots``: of the
-    repository, in the head and in the base."""
+    """Yield the results; ``head`` is the folder that paths of its predictions are relative to.
+
+    ``roots`` are the repository's in the head and in the base.
+    """
     timed = [i for infos in times.kernels.values() for i in infos] if times is not None else []
     for kernel in code_diff.kernels:
         by_time = not kernel.failures and any(i is kernel.pair.head for i in timed)

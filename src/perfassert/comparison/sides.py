@@ -1,4 +1,4 @@
-"""The kernels of one side: a file, a folder, or those files of it that a pattern chooses."""
+"""Kernels of one side: of a file, a folder, or the files of it that a pattern chooses."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Reading:
 
     @property
     def toolchain(self) -> str | None:
-        """The release that compiles sources, where one is given: then only sources are read."""
+        """Release that compiles sources; if one is given, only sources are read."""
         return self.compilation.get("toolchain")
 
     def inside(self, checkout: Checkout) -> Reading:
-        """The same in a revision, with its own include folders."""
+        """Return the same choice for a revision, with the revision's include folders."""
         folders = [str(checkout.inside(Path(f))) for f in self.compilation.get("include_dirs", ())]
         given = {**self.compilation, **({"include_dirs": folders} if folders else {})}
         return replace(self, compilation=given)
@@ -98,8 +98,7 @@ def side(
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A file to be read, what it is called in reports, and how its kernels are listed; ``options``:
-    of its own."""
+    """File to read, its name in reports, the listing of its kernels, and its own ``options``."""
 
     path: Path
     shown: str
@@ -162,7 +161,7 @@ def _open_wheel(wheel: Path) -> Iterator[ZipFile]:
 
 
 def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
-    """An entry of ``compile_commands.json``, which says by itself how it is compiled."""
+    """Return the unit of an entry of ``compile_commands.json``, which has its own options."""
     if reading.compilation.keys() - {"toolchain"}:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
     shown = Path(os.path.relpath(command.source, path.parent)).as_posix()
@@ -214,9 +213,9 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def without_host_code(base: CodeSide, head: CodeSide) -> tuple[CodeSide, CodeSide]:
-    """Files of which neither side has a kernel are none of ours: objects of the host.
+    """Remove files without a kernel on either side: they are objects of the host.
 
-    What is left of ``broken``: files that had kernels, and sources, which must compile.
+    ``broken`` keeps files that had kernels, and sources, which must compile.
     """
     had = {p.file for p in base.kernels}
     old = {f: why for f, why in base.broken.items() if _counts(f)}

@@ -43,7 +43,7 @@ _ANNOTATED = 10  # warnings that GitHub shows of one step
 
 
 def headline(comparison: ReportComparison) -> str:
-    """``"1 slower, 3 same (tolerance 2 %)"``."""
+    """Return a headline such as ``"1 slower, 3 same (tolerance 2 %)"``."""
     counts = [f"{number} {status.value}" for status, number in comparison.counts.items()]
     return f"{', '.join(counts) or 'no predictions'} (tolerance {comparison.tolerance.text})"
 
@@ -72,8 +72,10 @@ def text(comparison: ReportComparison) -> Text:
 
 
 def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, link: str = "") -> str:
-    """A comment: the verdict, a row for each prediction that moved, and the causes of those that
-    are worse, with what differs folded away; ``link``: the address of the report."""
+    """Return a comment: the verdict, a row for each changed prediction, and causes of worse ones.
+
+    The differences are folded away. ``link`` is the address of the report.
+    """
     out = Capped(limit)
     mark = MARKS[next(iter(comparison.counts), Status.SAME)]
     out.add(heading(mark, f"Predicted performance: {words(headline(comparison))}", failed))
@@ -118,7 +120,7 @@ def _grown(comparison: ReportComparison, difference: Change) -> bool:
 
 
 def to_dict(comparison: ReportComparison) -> dict[str, Any]:
-    """Plain data that JSON can hold; numbers in base units, differences as shares of the base."""
+    """Return plain data for JSON; numbers in base units, differences as shares of the base."""
     return {
         "tolerance": comparison.tolerance.text,
         "counts": {status.value: number for status, number in comparison.counts.items()},
@@ -173,13 +175,13 @@ def _test(item: Item) -> str:
 
 
 def _title(item: Item) -> str:
-    """Test and kernel, once if they have one name, and the device."""
+    """Return test and kernel, once if they have the same name, and the device."""
     names = dict.fromkeys(filter(None, (_test(item), kernel(item))))
     return f"{': '.join(names)} on {item.device}"
 
 
 def times(item: Item) -> tuple[str, str, str]:
-    """Base, head, difference."""
+    """Return the base's time, the head's, and the difference."""
     base, head = (str(side.prediction.time) if side else "" for side in (item.base, item.head))
     return base, head, "" if item.share is None else percent(item.share)
 
@@ -209,7 +211,7 @@ def _component(c: Change) -> tuple[str, str, str, str]:
 
 
 def _details(item: Item) -> str:
-    """A line with the cause, which unfolds to what differs."""
+    """Return a line with the cause, which unfolds to the differences."""
     cause = item.reason or f"{item.status.value} {times(item)[2]}".rstrip()
     place = f" ({code(f'{item.place.file}:{item.place.line}')})" if item.place else ""
     line = f"{code(_title(item))}: {words(cause[:_LONGEST])}{place}"
@@ -230,7 +232,7 @@ def _body(item: Item) -> Iterator[str]:
 
 
 def warnings(comparison: ReportComparison) -> Iterator[str]:
-    """Workflow commands of GitHub, one line each; the worst first."""
+    """Yield GitHub workflow commands, one line each, worst first."""
     worse = comparison.of(*_WORSE)
     for item in worse[:_ANNOTATED]:
         yield _slower(item) if item.status is Status.SLOWER else _missing(item)

@@ -87,7 +87,7 @@ def stalls(prediction: Answer) -> Table:
 
 
 class _Texts:
-    """Lines of source files, as far as they can be read; each file once."""
+    """Cache of the lines of source files that can be read; each file is read once."""
 
     def __init__(self) -> None:
         self._files: dict[str, list[str]] = {}
@@ -106,7 +106,7 @@ class _Texts:
 
 
 def one(advice: Advice, texts: _Texts | None = None) -> Text:
-    """Headline, what to do, hotspots; the lines themselves where ``texts`` can find them."""
+    """Return a headline, what to do, and hotspots, with source lines where ``texts`` has them."""
     head = f"{advice.optimizer}: {_by(advice)}, importance {_share(advice.importance)}"
     parts: list[str | Table] = [
         head,
@@ -133,14 +133,14 @@ def _share(value: float) -> str:
 
 
 def _where(hotspot: Mapping[str, Any]) -> str:
-    """Loop, function, and the calls that lead to it."""
+    """Return a hotspot's loop, its function, and the calls that lead to the function."""
     calls = " → ".join(hotspot.get("call_path", ()))
     parts = (hotspot.get("loop"), hotspot.get("function"), calls and f"called at {calls}")
     return ", ".join(filter(None, parts))
 
 
 def _lines(hotspots: Sequence[Mapping[str, Any]], texts: _Texts) -> list[str]:
-    """The text of every line that something is defined in, once."""
+    """Return the text of each line in which a hotspot's operand is defined, once."""
     shown = dict.fromkeys((h["def"], h.get("file", ""), h.get("line", 0)) for h in hotspots)
     lines = [(place, texts.line(file, line)) for place, file, line in shown]
     return [f"  {place}: {fill(text, _WIDTH)}" for place, text in lines if text]
@@ -154,7 +154,7 @@ def _by(advice: Advice) -> str:
 
 
 def to_dict(prediction: Answer, advice: Sequence[Advice], source: str) -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the advice as plain data."""
     from perfassert.prediction.prediction import advice_data, assumption_data
 
     return {

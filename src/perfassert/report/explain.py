@@ -18,7 +18,7 @@ from perfassert.source import Assumption
 
 @dataclass(slots=True)
 class SourceLine:
-    """One source line: instructions by class; accesses as text with their count."""
+    """One source line: its instructions by class, and its accesses as text with their count."""
 
     place: str
     instructions: int = 0
@@ -34,7 +34,7 @@ Costs = Mapping[int, Sequence[tuple[float, float]]]
 
 
 def lines(program: Program, costs: Costs) -> list[SourceLine]:
-    """The program's lines in the order of the source."""
+    """Return the program's lines in the order of the source."""
     by_place: dict[tuple[str, int], SourceLine] = {}
     for instruction in reachable_instructions(program):
         span = instruction.span
@@ -64,7 +64,7 @@ def reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
 
 
 def closed_form_share(program: Program) -> tuple[int, int]:
-    """Global accesses whose address has a closed form, and all of them."""
+    """Return the number of global accesses with an address in closed form, and of all."""
     accesses = [
         a for i in reachable_instructions(program) for a in i.accesses if a.space == "global"
     ]
@@ -164,7 +164,7 @@ def _all_assumptions(program: Program, assumptions: Sequence[Assumption]) -> tup
 
 
 def listing(program: Program) -> Table:
-    """The SASS with stall counts, barriers, and whom each wait is for."""
+    """Return the SASS with stall counts, barriers, and the instructions that each wait is for."""
     rows = []
     setters: dict[int, list[int]] = {}
     for i in reachable_instructions(program):

@@ -1,4 +1,4 @@
-"""Symbolic values as text that a kernel author reads: ``src[n*blockIdx.y + threadIdx.x + 1]``."""
+"""Symbolic values as text for kernel authors: ``src[n*blockIdx.y + threadIdx.x + 1]``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _Term = tuple[list[str], int]
 
 
 def _order(term: _Term) -> tuple[bool, int]:
-    """Products first, the constant last."""
+    """Sort key of a term: products first, the constant last."""
     return (not term[0], -len(term[0]))
 
 
@@ -98,7 +98,7 @@ def _atom_text(symbols: ExpressionPool, atom: Atom, names: Mapping[Name, str], d
 
 
 def _inverse(symbols: ExpressionPool, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
-    """``a >= b`` for ``not(a < b)``."""
+    """Return the inverse of a comparison, such as ``a >= b`` for ``not(a < b)``."""
     (argument,) = atom.arguments
     if len(argument.terms) != 1 or len(argument.terms[0][0]) != 1:
         return ""

@@ -1,7 +1,7 @@
-"""The report of a session as one HTML file that needs nothing else.
+"""Report of a session as one HTML file that needs no other file.
 
-The page holds the table's data once, as JSON with five significant digits, and what repeats only
-once; ``assets/report.js`` draws the table, and details when somebody opens them.
+The page holds the table's data once, as JSON with five significant digits, and repeated values only
+once. ``assets/report.js`` draws the table, and the details of a row when it is opened.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FIELDS = 12  # fields of a volume; the smaller ones are shown as one
 
 
 def html(report: Document, root: Path) -> str:
-    """The page; ``root``: folder that source files are relative to."""
+    """Return the page; source files are relative to the folder ``root``."""
     return page("report", "Predicted performance", page_data(report, root), "prediction")
 
 
 class _Shared:
-    """Values that rows refer to by their number, each once."""
+    """Values that rows refer to by number, each stored once."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []

@@ -1,4 +1,4 @@
-"""Pages as single HTML files that need nothing else: a frame, styles, data, and what draws them."""
+"""Pages as single HTML files without other files: frame, styles, data, and scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from perfassert.report.document import plain
 
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Marks that let a text look like another one: they are shown, not obeyed."""
+"""Marks of text direction, with which a text can look like another; they are made visible."""
 _SLOT = re.compile(r"\{(TITLE|CONNECT|STYLE|MAIN|DATA|SCRIPT)\}")
 
 

@@ -43,7 +43,7 @@ class Plausibility:
 
 
 def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
-    """Judge a measured time, such as ``"12.3 us"``.
+    """Return the judgement of a measured time, such as ``"12.3 us"``.
 
     Raises :class:`~perfassert.errors.ExpectationError` for what is no time above 0, and
     :class:`~perfassert.errors.UnitError` for what is no quantity.
@@ -55,7 +55,7 @@ def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
 
 
 def judge_profile(prediction: PredictionValues, measured: ChosenMeasurement) -> Plausibility:
-    """Judge what a file measured.
+    """Return the judgement of a measurement from a file.
 
     Raises :class:`~perfassert.errors.ExpectationError` for a time that is not above 0.
     """
@@ -113,7 +113,7 @@ def text(judged: Plausibility, prediction: PredictionValues) -> str:
 
 
 def to_dict(judged: Plausibility) -> dict[str, Any]:
-    """The same as plain data, times in seconds."""
+    """Return the judgement as plain data, times in seconds."""
     return {
         "verdict": judged.verdict,
         "measured": float(judged.measured),

@@ -56,7 +56,7 @@ def text(prediction: PredictionValues) -> Text:
 
 
 def _speed_of_light(prediction: PredictionValues) -> list[tuple[object, ...]]:
-    """The least time, and how far the predicted one is from it."""
+    """Return rows with the speed of light, and the ratio of the predicted time to it."""
     if prediction.headroom is None:
         return []
     return [

@@ -12,9 +12,9 @@ Data = Mapping[str, Any]
 
 
 def reason(test: Data, p: Data) -> str:
-    """Kernel, device, what has failed and why, with the source line; ``""`` if nothing has.
+    """Return kernel, device, failure, its cause and source line; ``""`` if nothing has failed.
 
-    ``test``, ``p``: plain data of a report's test, and of one of its predictions.
+    ``test`` and ``p`` are plain data of a report's test and of one of its predictions.
     """
     text = _regression(test, p) or _failed_expectations(p)
     return text and f"{p['label']} on {p['device']}: {text}"

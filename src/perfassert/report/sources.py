@@ -30,7 +30,7 @@ def sources(prediction: Answer, root: Path) -> Sources:
 
 
 def findings(prediction: Answer, root: Path) -> list[dict[str, Any]]:
-    """Lines that waste memory traffic, and how; files as in :func:`sources`."""
+    """Return the lines that waste memory traffic, and how; files as in :func:`sources`."""
     return [
         {**asdict(finding), "file": relative(finding.file, root)}
         for finding in line_findings(prediction)
@@ -54,7 +54,7 @@ def relative(file: str, root: Path) -> str:
 
 
 def costliest(lines_by_file: Sources) -> tuple[str, int] | None:
-    """File and line that ask most of memory, else that issue most, among files of the project."""
+    """Return the project's line with the most memory requests, else the most instructions."""
     lines = [
         (*(line[name] for name in COSTS), file, line["line"])
         for file, its in lines_by_file.items()

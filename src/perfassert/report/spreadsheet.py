@@ -1,4 +1,4 @@
-"""The report of a session as comma-separated values: a line for each prediction."""
+"""Report of a session as comma-separated values: a line for each prediction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _lines(report: Document) -> Iterator[Mapping[str, Any]]:
 
 
 def _cell(value: Any) -> Any:
-    """Numbers as they are; a text that begins like a formula gets an apostrophe."""
+    """Return a number unchanged; a text that begins like a formula gets an apostrophe."""
     if isinstance(value, (list, tuple)):
         return "x".join(map(str, value))
     if isinstance(value, str):

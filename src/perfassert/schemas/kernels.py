@@ -1,4 +1,4 @@
-"""Kernels, launches and buffers, as several kinds of files describe them."""
+"""Schemas of kernels, launches and buffers, which several kinds of files share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _KEYS = {
     "parameters": annotate(STRINGS, "names of parameters, in order"),
 }
 KERNEL_PART = closed_table(KERNEL, _KEYS)
-"""One that is laid over another."""
+"""Schema of a kernel's table that is laid over another one."""
 KERNEL_TABLE = closed_table(KERNEL, _KEYS, oneOf=[{"required": [source]} for source in SOURCES])
 CONSTANT: Schema = {
     "anyOf": [CELL, list_of(at("constant")), table_of(at("constant"))],
@@ -110,6 +110,6 @@ LAUNCH_KEYS = {
 
 
 def launch(keys: Sequence[str]) -> Schema:
-    """A whole one, with these keys."""
+    """Return the schema of a complete launch with these keys."""
     sized = [{"required": ["grid"]}, {"required": ["domain"]}]
     return closed_table(keys, LAUNCH_KEYS, ("block",), oneOf=sized)

@@ -48,7 +48,7 @@ def _whole(of: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
 
 
 def report() -> Schema:
-    """Numbers in base units; null is a number that is none."""
+    """Return the schema of a report; numbers are in base units, null stands for NaN."""
     table = {
         "format": one_of([FORMAT]),
         "schema": one_of([SCHEMA]),
@@ -81,7 +81,10 @@ def _test() -> Schema:
 
 
 def _baseline() -> Schema:
-    """``base`` and ``differences``: of a baseline that is not what is predicted now."""
+    """Return the schema of a baseline.
+
+    ``base`` and ``differences`` exist if the baseline differs from what is predicted now.
+    """
     value = either(NUMBER, TEXT, _NULL)
     difference = {"component": TEXT, "unit": TEXT, "baseline": value, "predicted": value}
     figures = {"time": NUMBER, "updates": WHOLE, "bounds": table_of(NUMBER)}

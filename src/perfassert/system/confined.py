@@ -1,8 +1,8 @@
-"""Files of strangers: what a pull request's sources may reach, and whose lines may be shown.
+"""Files of others: what a pull request's sources may reach, and whose lines may be shown.
 
 ``PERFASSERT_CONFINED`` names the one folder that sources, headers and data may lie in, beside the
-tools' own headers; unset, they may lie anywhere. Environment, as whoever sends a pull request
-edits every file that pytest reads its settings from.
+tools' own headers. If it is unset, they may lie anywhere. It is an environment variable because the
+author of a pull request can edit every file that pytest reads its settings from.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ _SOURCES = frozenset(
 INCLUDE = re.compile(
     rb"(?:#|%:)\s*(?:(?:include(?:_next)?|import|embed)\b\s*(\"[^\"\n]*\"|<[^>\n]*>|[^\n]*)|/\*)"
 )
-"""More than the preprocessor takes for one: comments, strings and other lines count, too. With a
-comment between its parts it is one without a name."""
+"""Includes in a text, and more: matches in comments, strings and other lines count as well.
+
+A directive with a comment between its parts matches without a name.
+"""
 _NO_SOURCES = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot")
 _SPELLED = (b"??/", b"??=")
 """Trigraphs of a line's continuation and of ``#``."""
 _MOST_LINKS = 40
-"""Links that a path leads through before Linux calls it a loop."""
+"""Most links in a path before Linux reports a loop."""
 _BLANK_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n?|\n)")
 
 
@@ -56,7 +58,7 @@ def confining() -> Path | None:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """Symbolic links that a path leads through, each by the real path of the folder it lies in."""
+    """Yield the symbolic links in a path, each with the real path of its folder."""
     place = Path(os.getcwd())
     parts = [*reversed(path.parts)]
     followed = 0
@@ -72,9 +74,9 @@ def _links(path: Path) -> Iterator[Path]:
 
 
 def leads_elsewhere(path: Path) -> str:
-    """Reason why a path that the user gave may not be used; empty if it may.
+    """Return why a path that the user gave may not be used; empty if it may.
 
-    It may lie anywhere, but a symbolic link in the confined folder decides no part of it.
+    The path may lie anywhere, but no symbolic link in the confined folder may decide a part of it.
     """
     within = confining()
     if within is None:
@@ -89,12 +91,12 @@ def leads_elsewhere(path: Path) -> str:
 
 
 def _can_replace(link: Path) -> bool:
-    """Return True unless only an administrator can change a link, as macOS' ``/tmp``."""
+    """Return False if only an administrator can change a link, as macOS' ``/tmp``."""
     return link.parent != Path(link.anchor) and os.access(link.parent, os.W_OK)
 
 
 def outside(path: Path) -> str:
-    """Why a file may not be read; empty where it may. Links count as what they lead to."""
+    """Return why a file may not be read; empty if it may. Links count as their targets."""
     within = confining()
     if within is None:
         return ""
@@ -112,14 +114,14 @@ def holds_more_than_sources(folder: Path) -> bool:
 
 
 class OutsideFolder(PermissionError):
-    """A file that lies outside of the folder that files are confined to."""
+    """Error for a file outside of the folder that files are confined to."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(EACCES, reason, str(path))
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that a stranger may have named or written, for reading.
+    """Open a file for reading that others may have named or written.
 
     Every such file is opened here. Raises :class:`OSError`; :class:`OutsideFolder` is one.
     """
@@ -130,13 +132,13 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of such a file."""
+    """Return the content of a file that others may have named or written."""
     with open_file(path) as file:
         return file.read()
 
 
 def read_text(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict") -> str:
-    """The content of such a file as text with one kind of line end."""
+    """Return such a file's content as text with one kind of line end."""
     with io.TextIOWrapper(open_file(path), encoding, errors) as file:
         return file.read()
 
@@ -157,7 +159,7 @@ def reaches_outside(content: bytes) -> str:
 
 
 def included_names(content: bytes) -> list[str]:
-    """Names that the ``#include`` directives of a text give, without quotes."""
+    """Return the names in the ``#include`` directives of a text, without quotes."""
     names = ((directive[1] or b"").strip() for directive in _includes(content))
     return [n[1:-1].decode("utf-8", "surrogateescape") for n in names if n[:1] in (b'"', b"<")]
 
@@ -168,8 +170,10 @@ def spelled_otherwise(content: bytes) -> bool:
 
 
 def readings(content: bytes) -> tuple[bytes, ...]:
-    """The text with its lines joined: as all compilers do, and as GCC does, for which blanks may
-    follow the backslash."""
+    """Return the text with continued lines joined, by the rule of all compilers and by GCC's.
+
+    GCC also accepts blanks after the backslash.
+    """
     usual = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
     return tuple(dict.fromkeys((usual, _BLANK_SPLICE.sub(b"", content))))
 

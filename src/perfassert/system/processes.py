@@ -42,11 +42,11 @@ _WRITABLE = ("/dev/null",)
 _TICK = 0.1  # seconds by which the kernel's limit and its account of a process may differ
 _LONGEST_POLL = (1 << 31) - 1  # milliseconds
 CLOCK_FACTOR = 10
-"""Seconds by the clock for each second of processor time that a run may take."""
+"""Wall-clock seconds for each second of CPU time that a run may take."""
 
 
 class TimeLimitReached(Exception):
-    """The process was ended, with its children."""
+    """Error for a process that exceeded its time and was ended with its children."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def start_python(
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """The exit status, as soon as there is one; ``Popen.wait`` with a limit looks every 50 ms.
+    """Return the exit status as soon as there is one; ``Popen.wait`` polls every 50 ms.
 
     Raises:
         subprocess.TimeoutExpired: it takes too long by the clock, or was ended for the processor
@@ -166,8 +166,10 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 
 def _status_within(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Reap a process that has ended. One that failed and took all of its time was ended for it:
-    a compiler's own status does not say which signal ended what it had started."""
+    """Return the status of an ended process; a failure after all of its time counts as a timeout.
+
+    A compiler's own status does not say which signal ended a program that it had started.
+    """
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode and usage.ru_utime + usage.ru_stime >= seconds - _TICK:
@@ -200,7 +202,7 @@ def _launcher_command(
     script: bool,
     watch: FileWatch | None,
 ) -> list[str]:
-    """``command`` as the launcher starts it, where the system has what the launcher needs."""
+    """Return ``command`` as run by the launcher, on systems that support the launcher."""
     if not _BOUNDED:
         return [sys.executable, "-I", *command] if script else list(command)
     words = [sys.executable, "-I", "-S", str(_LAUNCHER)]
@@ -240,13 +242,12 @@ def mechanisms() -> tuple[str, ...]:
 
 
 def fixes_addresses() -> bool:
-    """Return True where a tool lies at the same addresses in each run, on which its output may
-    depend."""
+    """Return True if tools have the same addresses in each run; their output may depend on them."""
     return _ask_launcher("--addresses") == ("fixed",)
 
 
 def _ask_launcher(question: str) -> tuple[str, ...]:
-    """Return the words with which the launcher answers; none where there is no launcher."""
+    """Return the words of the launcher's answer; none without a launcher."""
     if not _BOUNDED:
         return ()
     command = [sys.executable, "-I", "-S", str(_LAUNCHER), question]
@@ -272,7 +273,7 @@ def _executable(program: str, folder: str | Path, searched: str) -> str:
 
 @lru_cache(maxsize=1)
 def python_folders() -> tuple[str, ...]:
-    """Folders of the interpreter and its libraries; of a virtual environment only these."""
+    """Return folders of the interpreter and its libraries; of a virtual environment only these."""
     library = Path(os.__file__).parent
     return (
         *(str(path) for path in (Path(sys.base_prefix, part) for part in ("bin", "lib", "lib64"))),
@@ -283,7 +284,7 @@ def python_folders() -> tuple[str, ...]:
 
 
 def _of_program(program: str) -> tuple[str, ...]:
-    """Folders that a program's own files lie in: beside it, and in its installation's."""
+    """Return the folders with a program's own files: beside it, and in its installation."""
     folders = []
     for path in (Path(program), Path(os.path.realpath(program))):
         prefix = path.parent.parent

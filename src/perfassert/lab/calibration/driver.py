@@ -1,4 +1,4 @@
-"""The seam to a GPU: what calibration asks of one. Nothing of NVIDIA's is imported here."""
+"""Interface of a GPU for calibration. This module imports no package of NVIDIA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfassert.errors import PerfAssertError
 
 
 class CalibrationError(PerfAssertError):
-    """No GPU, no driver or no permission, or a measurement that cannot be taken."""
+    """Error for a missing GPU, driver or permission, or for an impossible measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Properties:
 class Shot:
     """One timed launch. ``program``: ``"memory"``, ``"launch"`` or ``"chain:<class>"``.
 
-    ``n``, ``a`` and ``b`` are the kernel's integers, see its source. ``count`` launches are
-    timed together. ``before`` run first, untimed, in the same stream. ``shared_bytes`` are
-    dynamic, of a block. Kernels without ``records`` have no cycles.
+    ``n``, ``a`` and ``b`` are the kernel's integers, see its source. ``count`` launches are timed
+    together. The shots of ``before`` run first, untimed, in the same stream. ``shared_bytes`` is
+    the dynamic shared memory of a block. Kernels without ``records`` have no cycles.
     """
 
     program: str
@@ -89,10 +89,10 @@ class Driver(Protocol):
         """Return conditions that may spoil measurements, such as other processes on the GPU."""
 
     def clock_hz(self) -> float:
-        """The clock that the driver reports at the moment; 0 where it reports none."""
+        """Return the clock that the driver reports at the moment; 0 without a report."""
 
     def run(self, shot: Shot) -> Sample:
-        """Compile what is not yet compiled, and launch."""
+        """Compile the shot's program unless it is compiled, and launch it."""
 
     def close(self) -> None:
-        """Give back what was allocated."""
+        """Release all allocated memory."""

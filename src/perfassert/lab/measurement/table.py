@@ -1,4 +1,4 @@
-"""The file of measurements: rows by device, kernel and launch; complete on disk after each one."""
+"""File of measurements: rows by device, kernel and launch, complete on disk after each one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MeasurementTable:
         self.save()
 
     def save(self) -> None:
-        """The whole file, in one step: an interrupt leaves the old or the new one."""
+        """Write the whole file in one step: an interrupt leaves the old or the new file."""
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, self.header, lineterminator="\n")
         writer.writeheader()

@@ -39,9 +39,9 @@ from perfassert.predictor.judge.errors import (
 from perfassert.quantity import round_significant
 
 _LEAST = 8
-"""Fewer points say nothing about a 90th percentile."""
+"""Least number of points for a 90th percentile."""
 _ENOUGH = 30
-"""Fewer rows of left-out suites do not say by how much all bands are too narrow."""
+"""Least number of rows of left-out suites for a factor of all bands."""
 _FACTS = ("registers",)
 """Metrics of the code itself: a measurement that differs is of other code."""
 _COVERED = 0.9
@@ -71,8 +71,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """The factor that makes a band of other suites hold for nine of ten ``rows`` of one that was
-    left out; ``measured``: whether the others had measured kernels of that kind."""
+    """Factor that makes bands of other suites hold for nine of ten ``rows`` of a left-out suite.
+
+    ``measured``: the other suites had measured kernels of that kind.
+    """
 
     metric: str
     measured: bool
@@ -82,8 +84,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A row against the ``band`` that all rows but those of its ``group``, a suite or a device,
-    state for it; ``inside``: whether its error stays within."""
+    """Row beside the ``band`` stated by all rows outside its ``group``, a suite or a device.
+
+    ``inside``: the row's error stays within the band.
+    """
 
     group: str
     limiter: str
@@ -93,7 +97,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A prediction of one metric, and how wrong it was."""
+    """Prediction of one metric, with its error."""
 
     suite: str
     device: str
@@ -104,7 +108,7 @@ class _Point:
 
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
-    """The bands of some suites, in a fixed order; guesses are a kind of their own."""
+    """Return the bands of some suites, in a fixed order; guesses are a kind of their own."""
     return tuple(
         band
         for name in _metrics_with_bands()
@@ -115,8 +119,10 @@ def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
 def hold_out(
     validations: Sequence[Validation], left_out: Literal["suite", "device"], metric: str = "time"
 ) -> list[HeldOut]:
-    """Rows that nothing was fitted on, each against the band that a prediction would state if its
-    suite, or its device, had never been measured; guesses count with the band of guesses."""
+    """Return rows that no fit has seen, with the bands stated without their suite or device.
+
+    Guesses count with the band of guesses.
+    """
     result = []
     for name, others, unseen in _leave_out(left_out, list(_points(metric, validations))):
         known = _known_errors(metric, others)
@@ -133,8 +139,10 @@ def _band(point: _Point, known: KnownErrors, factors: Mapping[bool, float]) -> f
 
 
 def left_out_factors(validations: Sequence[Validation]) -> Iterator[LeftOut]:
-    """The factors of the time's bands; guesses do not count, and no band becomes narrower. Volumes
-    have none: those of a few sectors, whose errors are large, would decide."""
+    """Yield the factors of the time's bands; guesses do not count, and no factor is below 1.
+
+    Volumes have no factors: volumes of a few sectors, whose errors are large, would decide.
+    """
     return _factors("time", list(_points("time", validations)))
 
 
@@ -156,7 +164,7 @@ def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
 def _leave_out(
     what: Literal["suite", "device"], points: Sequence[_Point]
 ) -> Iterator[tuple[str, list[_Point], list[_Point]]]:
-    """Each suite or device, the points of all others, and its own that nothing was fitted on."""
+    """Yield each suite or device, the points of all others, and its own points without a fit."""
     groups: dict[str, list[_Point]] = {}
     for point in points:
         groups.setdefault(getattr(point, what), []).append(point)
@@ -173,7 +181,7 @@ def _known_errors(metric: str, points: Sequence[_Point]) -> KnownErrors:
 
 
 def bands_text(entries: Sequence[Band], model_version: str, factors: Iterable[LeftOut] = ()) -> str:
-    """The table as TOML."""
+    """Return the table as TOML."""
     parts = [_HEADER.format(version=model_version)]
     for f in factors:
         parts.append(
@@ -245,8 +253,10 @@ def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
 
 
 def _quantile(points: Sequence[_Point]) -> float:
-    """The error that a share of :data:`_COVERED` stays below; each suite weighs the same, but less
-    if it has few rows."""
+    """Return the error that a share :data:`_COVERED` of the points does not exceed.
+
+    Each suite weighs the same, but less if it has few rows.
+    """
     rows = Counter(point.suite for point in points)
     ordered = sorted(points, key=lambda point: point.error)
     weights = np.cumsum([min(1.0, _LEAST / rows[point.suite]) for point in ordered])

@@ -1,4 +1,4 @@
-"""The measured rows: found, read, filtered, checked against the suite."""
+"""Measured rows of a suite: found, read, filtered, and checked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None
 
 
 def find_data(suite: Suite, folder: Path | None = None) -> Path:
-    """The data file: in ``folder``, or where ``PERFASSERT_MEASURED`` says, else by the suite."""
+    """Return the data file: in ``folder`` or ``PERFASSERT_MEASURED``, else beside the suite."""
     variable = os.environ.get(ENVIRONMENT)
     first = folder or (Path(variable) if variable else None)
     places = [*([first] if first else []), suite.path.parent]

@@ -53,7 +53,7 @@ def is_fitted(suite: Suite, cells: Cells, metric: str) -> bool:
 def rows_to_fit(
     suite: Suite, rows: Sequence[DataRow], device: str, values: Sequence[str]
 ) -> list[DataRow]:
-    """The rows that the suite allows these values of a device file to be fitted on.
+    """Return the rows that may be used to fit these values of a device file.
 
     Raises :class:`SuiteError` where it does not declare one, or would leave no row for a test.
     """

@@ -34,14 +34,14 @@ from perfassert.predictor.judge.pairs import (
 from perfassert.quantity import round_significant
 
 _LEAST = 50
-"""Fewer pairs are no kind of their own."""
+"""Least number of pairs for a kind of its own."""
 _SCALES, _POWERS = (
     np.array([round_significant(value, 3) for value in np.geomspace(*ends).tolist()])
     for ends in ((0.003, 3.0, 40), (0.7, 40.0, 25))
 )
 """Candidate values, rounded as in the table, so that the limit below holds for values read back."""
 _FINEST = 0.01
-"""Times that differ by less are never decided: measurements do not repeat any better."""
+"""Least difference of times that is decided: measurements do not repeat any better."""
 _ODDS = np.log(CONFIDENCE / (1 - CONFIDENCE))
 BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Ends of the bins of the reliability diagram."""
@@ -95,7 +95,7 @@ class Decisions:
 
     @property
     def brier(self) -> float:
-        """The mean squared distance of a probability to what came."""
+        """Mean squared distance of a probability from its outcome, 0 or 1."""
         return float(np.mean((self.probability - self.right) ** 2))
 
     @property
@@ -104,13 +104,13 @@ class Decisions:
         return float(np.mean(~self.right))
 
     def share_decided(self, apart: float = 0.0) -> float | None:
-        """The share of the pairs, of those whose times differ by so much, that is decided."""
+        """Return the share of decided pairs, of those whose times differ by ``apart``."""
         there = self.apart >= np.log1p(apart)
         return float(np.mean(self.probability[there] >= CONFIDENCE)) if there.any() else None
 
     @property
     def share_right(self) -> float | None:
-        """The share of the decided pairs whose order is right."""
+        """Share of the decided pairs whose order is right."""
         decided = self.probability >= CONFIDENCE
         return float(np.mean(self.right[decided])) if decided.any() else None
 
@@ -124,7 +124,7 @@ class Decisions:
 
 
 def measured_pairs(validations: Sequence[Validation]) -> list[MeasuredPair]:
-    """The pairs of all suites whose times differ, predicted and measured; a guess is in none."""
+    """Return the pairs of all suites with different times, predicted and measured; no guesses."""
     return [
         pair
         for validation in validations
@@ -160,7 +160,7 @@ def _timed_launch(result: MetricResult, i: int) -> TimedLaunch:
 
 
 def fit_pair_errors(pairs: Sequence[MeasuredPair]) -> tuple[PairFit, ...]:
-    """The table, in a fixed order: kinds with enough pairs, and what stands for the others."""
+    """Return the table in a fixed order: kinds with enough pairs, and fallbacks for the others."""
     by_kind: dict[PairKind, list[MeasuredPair]] = {}
     for pair in pairs:
         for kind in _kinds_of(pair.kind):
@@ -173,7 +173,7 @@ def fit_pair_errors(pairs: Sequence[MeasuredPair]) -> tuple[PairFit, ...]:
 
 
 def _kinds_of(kind: PairKind) -> tuple[PairKind, ...]:
-    """The kind, and the one of any limiter that it is an example of."""
+    """Return the kind, and the kind of any limiter that it is an example of."""
     if kind.limiter == OTHER:
         return (kind,)
     return kind, PairKind(kind.way, kind.kernel, ANY)
@@ -196,7 +196,7 @@ def _fit(pairs: Sequence[MeasuredPair]) -> PairError:
 
 
 def pair_errors_text(fits: Sequence[PairFit], model_version: str) -> str:
-    """The table as TOML."""
+    """Return the table as TOML."""
     return _HEADER.format(version=model_version) + "".join(
         f"""
 [[pair]]
@@ -213,8 +213,7 @@ suites = "{", ".join(fit.suites)}"
 
 
 def decide_other_half(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
-    """Suite → its pairs within each half of rows that nothing was fitted on, judged by what the
-    pairs within the other half gave."""
+    """Map suites to decisions on unfitted pairs within one half, by a fit to the other half."""
     judged: dict[str, list[tuple[float, MeasuredPair]]] = {}
     for half in (0, 1):
         table = {f.kind: f.error for f in fit_pair_errors([p for p in pairs if p.half == 1 - half])}
@@ -224,13 +223,15 @@ def decide_other_half(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
 
 
 def decide_other_suites(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
-    """Suite → its pairs of rows that nothing was fitted on, judged by what all others gave."""
+    """Map suites to decisions on their unfitted pairs, by a fit to all other suites."""
     return _decide_others(pairs, lambda pair: (pair.suite,))
 
 
 def decide_other_devices(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
-    """Device → its pairs of rows that nothing was fitted on, judged by what pairs on other devices
-    gave; a pair of two devices counts for both."""
+    """Map devices to decisions on their unfitted pairs, by a fit to pairs on other devices.
+
+    A pair of two devices counts for both.
+    """
     return _decide_others(pairs, lambda pair: pair.devices)
 
 
@@ -247,7 +248,7 @@ def _decide_others(
 
 
 def merge_decisions(parts: Sequence[Decisions]) -> Decisions:
-    """All pairs of several suites."""
+    """Return the decisions of several suites as one."""
     return Decisions(
         np.concatenate([part.probability for part in parts]),
         np.concatenate([part.right for part in parts]),

@@ -1,4 +1,4 @@
-"""Every row predicted, on all cores or on any executor; nothing that fails is dropped."""
+"""Prediction of every row of a suite, on all cores or any executor; failed rows are kept."""
 
 from __future__ import annotations
 
@@ -64,12 +64,10 @@ class RowOutcome:
 class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
-    ``kinds``: of each point, None where the prediction is a guess; ``bands``: how wrong it says
-    that it may be, as a share; ``traits``, ``kernels``, ``devices``, ``speeds_of_light``: of each
-    point, see there.
-    ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
-    alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
-    prediction or no measurement of it.
+    Of each point: ``kinds``, None for a guess; ``bands``, its stated error as a share; ``traits``,
+    ``kernels``, ``devices`` and ``speeds_of_light``, as in :class:`RowOutcome`. ``fitted`` marks
+    points that a fit has seen: ``seen`` sums them up, and ``unseen`` the others, which alone are a
+    test. ``failures``: (line, reason) of rows without a prediction or a measurement of the metric.
     """
 
     spec: MetricSpec
@@ -92,15 +90,17 @@ class MetricResult:
 
     @property
     def strict_median(self) -> float:
-        """The median error where rows that failed count as infinitely wrong; for gates."""
+        """Median error with failed rows counted as infinitely wrong; for gates."""
         errors = percentage_errors(self.measured, self.predicted)
         return float(np.median(np.append(errors, [np.inf] * len(self.failures))))
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The result of a suite. ``failures``: (line, reason) of the rows without prediction;
-    ``note``: why kernels were not compiled as those that were measured."""
+    """Result of a suite. ``failures``: (line, reason) of the rows without prediction.
+
+    ``note`` says why kernels were not compiled as the measured ones were.
+    """
 
     suite: Suite
     rows: int
@@ -111,7 +111,7 @@ class Validation:
     model_version: str = field(default=MODEL_VERSION)
 
     def metric(self, name: str) -> MetricResult:
-        """The metric of that name; KeyError if the suite has none."""
+        """Return the metric of that name; KeyError if the suite has none."""
         by_name = {m.spec.name: m for m in self.metrics}
         return by_name[name]
 
@@ -204,7 +204,7 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
 
 
 def _reason(error: Exception) -> str:
-    """A bug in one row must not cost the others: it is reported like every failure."""
+    """Return the reason of a failure; a bug in one row is reported like every failure."""
     kind = "" if isinstance(error, PerfAssertError) else "internal error: "
     return f"{kind}{type(error).__name__}: {error}"
 
@@ -251,7 +251,7 @@ def _part(
     chosen: Sequence[bool],
     spec: MetricSpec,
 ) -> Summary:
-    """The figures of the chosen points alone, as if there were no others."""
+    """Return the figures of the chosen points alone."""
     mask = np.array(chosen, dtype=bool)
     kept = [group for group, keep in zip(groups, chosen, strict=True) if keep]
     return summarize_groups(measured[mask], predicted[mask], kept, spec.higher_is_better)[0]

@@ -11,12 +11,12 @@ from perfassert.frontends.tables import IntegerOrText
 from perfassert.lab.validation.recorded import RecordedSource
 
 WARP_INSTRUCTION = "warp_memory_instruction"
-"""A granularity besides thread, update, warp and block: one load or store of one warp."""
+"""Granularity besides thread, update, warp and block: one load or store of one warp."""
 RANDOM, ELEMENT = "random", "i"
 """Ways to fill a buffer: at random, or by an expression over the number of the element."""
 TIME = "time"
 BANDWIDTH = "bandwidth"
-"""A metric besides those of a prediction: the bytes that the suite names over the time."""
+"""Metric besides those of a prediction: the suite's bytes divided by the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CellCondition:
     high: float = float("inf")
 
     def holds(self, cell: str) -> bool:
-        """Numbers are compared as numbers, strings as they are written."""
+        """Return True if a cell passes; numbers are compared as numbers, strings as written."""
         number = _number(cell)
         if self.values is None:
             return number is not None and self.low <= number <= self.high
@@ -161,5 +161,5 @@ class Suite:
     distinct: tuple[str, ...] = ()
 
     def kernel_key(self, row: Mapping[str, str]) -> str:
-        """Under which name of ``kernels`` a row's kernel is."""
+        """Return the key of a row's kernel in ``kernels``."""
         return "/".join(row[column] for column in self.select)

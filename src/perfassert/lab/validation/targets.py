@@ -25,12 +25,12 @@ class Figure(NamedTuple):
     share: bool = True
 
     def value(self, summary: Summary) -> float | None:
-        """The figure itself; ``None`` where it is not defined."""
+        """Return the figure; ``None`` if it is not defined."""
         number: float | None = getattr(summary, self.attribute)
         return number
 
     def format(self, number: float | None) -> str:
-        """The figure as text, ``–`` where there is none."""
+        """Return the figure as text, ``–`` if there is none."""
         if number is None:
             return "–"
         return percent(number, signed=False) if self.share else f"{number:.3f}"
@@ -57,7 +57,7 @@ _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 def read_targets(
     reader: TableReader, value: Any, metrics: tuple[MetricSpec, ...]
 ) -> dict[str, dict[str, float]]:
-    """``[targets.METRIC]`` tables: figures by name; raises :class:`SuiteError`."""
+    """Read ``[targets.METRIC]`` tables: figures by name; raises :class:`SuiteError`."""
     tables = reader.section("targets", value)
     names = [spec.name for spec in metrics]
     targets = {}
