@@ -1,4 +1,4 @@
-"""``perfassert advise``: what would help a kernel, from its source or from measured samples."""
+"""``perfassert advise``: optimisations for a kernel, from its source or from measured samples."""
 
 from __future__ import annotations
 

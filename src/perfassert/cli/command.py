@@ -1,4 +1,4 @@
-"""The commands, how they and their help are made, and the parser of them all."""
+"""Table of all commands, the form of their help, and the parser of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfassert compare BASE.json HEAD.json``: what has become faster and slower."""
+"""``perfassert compare BASE.json HEAD.json``: predictions that became faster or slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfassert devices``: the devices there are, and what is known of one."""
+"""``perfassert devices``: list of devices, and the known values of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfassert diff BASE HEAD``: what a change does to kernels and their launches."""
+"""``perfassert diff BASE HEAD``: effects of a change on kernels and their launches."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ def _is_known(name: str) -> bool:
 def _open_side(
     name: str, build: str | None, reading: Reading, stack: ExitStack, known: CodeSide | None = None
 ) -> Opened:
-    """``known``: the base, all of whose files are broken in a head that cannot be built."""
+    """Open a side; if a head cannot be built, all files of ``known``, the base, are broken."""
     from perfassert.comparison.kernel_changes import CodeSide
     from perfassert.comparison.revisions import build as built
     from perfassert.comparison.revisions import checked_out, is_revision, repository_root

@@ -1,4 +1,4 @@
-"""``perfassert explore``: a page on this machine where expressions and launches are tried."""
+"""``perfassert explore``: a local page to try expressions and launches."""
 
 from __future__ import annotations
 

@@ -160,8 +160,10 @@ def suggest_tests(
     known: Sequence[Sequence[Any]],
     launches: Sequence[WrittenLaunch] = (),
 ) -> Iterator[TestedKernel]:
-    """``known``: the parameters of each kernel; ``launches``: those that sources write. Overloads
-    are told apart by their mangled names."""
+    """Yield a test for each kernel; overloads are distinguished by their mangled names.
+
+    ``known`` are the parameters of each kernel, and ``launches`` those in the sources.
+    """
     from perfassert.frontends.cuda.written_launches import launch_of
 
     names = [info.name for info in infos]

@@ -79,8 +79,11 @@ def _frames(here: TracebackType | None) -> Iterator[str]:
 
 
 def _shorten_path(file: str) -> tuple[str, bool]:
-    """A file of perfassert from its package on, of a library from its folder on; else its name.
-    Whether what it calls its functions may be said."""
+    """Return a shortened path, and True if function names in the file may be shown.
+
+    A path starts at perfassert's package, or at a library's folder; else only the file's name is
+    kept.
+    """
     path = Path(file)
     if path.is_relative_to(_OWN):
         return path.relative_to(_OWN.parent).as_posix(), True

@@ -1,4 +1,4 @@
-"""``perfassert record``: run a program without a GPU and write down what it launches."""
+"""``perfassert record``: run a program without a GPU and record its launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfassert schema``: what a kind of file may hold, for editors and other programs."""
+"""``perfassert schema``: schemas of files, for editors and other programs."""
 
 from __future__ import annotations
 

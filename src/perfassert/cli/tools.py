@@ -411,7 +411,7 @@ def _extent(value: Extent) -> tuple[int, ...]:
 
 
 def _arguments(args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Numbers as they are; text as ``--arg`` takes it."""
+    """Return numbers unchanged, and text as ``--arg`` reads it."""
     from perfassert.cli.values import value
 
     def read(name: str, given: Any) -> Any:
@@ -427,12 +427,12 @@ def _arguments(args: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _device(name: str) -> str:
-    """A name or alias, or a device file that may be read."""
+    """Return a device's name or alias, or a device file that may be read."""
     return str(_inside(name)) if os.sep in name or name.endswith(".toml") else name
 
 
 def _inside(path: str) -> Path:
-    """The path, relative to the working directory; links count as what they lead to."""
+    """Return the path relative to the working directory; links count as their targets."""
     try:
         impossible = b"\0" in os.fsencode(path)
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell

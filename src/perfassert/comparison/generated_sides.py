@@ -1,4 +1,4 @@
-"""The kernels that modules compile and tests predict in one environment."""
+"""Kernels that modules compile, and predictions of tests, in one environment."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _is_test(path: str) -> bool:
 
 
 def _with_folder(folder: Path, arch: str | None) -> dict[str, str]:
-    """The environment, with a folder in which generators leave what they compile.
+    """Return the environment variables, with a folder for what generators compile.
 
     Sources: Triton's ``knobs.py`` (``TRITON_CACHE_DIR``); the CUTLASS DSL's documentation of
     debugging (``CUTE_DSL_KEEP_CUBIN``, ``_KEEP_PTX``, ``_DUMP_DIR``, ``_ARCH``); Warp's

@@ -41,7 +41,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The most specific name; empty if there is none."""
+        """Most specific name of the place; empty if there is none."""
         return self.keys[0] if self.keys else ""
 
     @property

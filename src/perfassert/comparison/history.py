@@ -77,7 +77,7 @@ class BaselineHistory:
 
     @property
     def name(self) -> str:
-        """The test with what tells its baselines apart, but for the device."""
+        """Test with the names that distinguish its baselines, without the device."""
         names = [self.key.name] if self.key.name != DEFAULT_NAME else []
         return ", ".join([self.key.test, *names, *filter(None, [self.alternative])])
 

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def kernel_label(self) -> str:
-        """The kernel's name in the label: ``axpy`` of ``axpy#2``."""
+        """Kernel's name in the label: ``axpy`` of ``axpy#2``."""
         return self.label.partition("#")[0]
 
 

@@ -66,9 +66,9 @@ def is_revision(name: str) -> bool:
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Checkout]:
-    """A worktree in a temporary folder, removed again, whatever happens.
+    """Yield a worktree in a temporary folder, which is removed at the end in any case.
 
-    :class:`KernelSourceError` where it cannot be made.
+    Raises :class:`KernelSourceError` if it cannot be made.
     """
     here = Path.cwd()
     repository = _repository(here)
@@ -186,11 +186,11 @@ def _repository(folder: Path) -> _Repository:
 
 @lru_cache(maxsize=8)
 def _find_repository(folder: Path) -> _Repository | None:
-    """The repository around a folder, by its ``.git``, which no commit can hold.
+    """Return the repository around a folder, found by its ``.git``, which no commit can hold.
 
-    Git itself would also take a folder with the files of a bare repository for one, settings that
-    name programs among them, and a commit can hold those. So it is told where to look, and looks
-    itself whose folder that is.
+    Git itself would also accept a folder with the files of a bare repository, which a commit can
+    hold, with settings that name programs. Git is therefore told which repository to use, and
+    checks the owner of the folder itself.
     """
     for root in (folder, *folder.parents):
         if not os.path.lexists(root / ".git"):
@@ -234,8 +234,10 @@ def _environment() -> dict[str, str]:
 
 
 def repository_root(path: Path) -> Path:
-    """The repository around a file or folder; where there is none, the working directory, or the
-    folder itself if it lies elsewhere."""
+    """Return the repository around a file or folder.
+
+    If there is none, return the working directory, or the folder itself if it lies elsewhere.
+    """
     whole = path.resolve()
     folder = whole if whole.is_dir() else whole.parent
     for above in (folder, *folder.parents):

@@ -77,7 +77,7 @@ def occupancy_of(info: KernelInfo, block: int, device: Device) -> float | None:
 
 
 def mean_occupancy(info: KernelInfo, device: Device, blocks: Sequence[int] = BLOCKS) -> float:
-    """Average over usual blocks, up to the largest that launch bounds allow."""
+    """Return the mean occupancy of usual blocks, up to the largest that launch bounds allow."""
     usual = [b for b in blocks if not info.max_threads or b <= info.max_threads] or [blocks[0]]
     return sum(occupancy_of(info, block, device) or 0.0 for block in usual) / len(usual)
 

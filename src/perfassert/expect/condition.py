@@ -95,7 +95,7 @@ Condition = Union[Interval, Names]
 
 
 def parse_condition(metric: Metric, condition: object) -> Condition:
-    """A condition for ``metric``, or :class:`ExpectationError`."""
+    """Return a condition for ``metric``, or raise :class:`ExpectationError`."""
     if metric.kind in (Kind.NAME, Kind.ADVICE):
         return _names(metric, condition)
     if isinstance(condition, str):

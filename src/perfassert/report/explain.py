@@ -79,8 +79,10 @@ def text(
     prediction: PredictionValues | None = None,
     issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> Text:
-    """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
-    one; ``issued``: by address, what executed warps did."""
+    """Return the output of ``perfassert explain``; ``prediction`` is the launch's, if any.
+
+    ``issued``: instruction address → executions by the executed warps.
+    """
     rows = []
     for line in lines(program, costs):
         classes = ", ".join(f"{n} {c}" for c, n in sorted(line.classes.items()))
@@ -193,7 +195,7 @@ def to_dict(
     prediction: PredictionValues | None = None,
     issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The same as plain data; ``wavefronts`` and ``sectors`` are null where no launch is given."""
+    """Return the same as plain data; ``wavefronts`` and ``sectors`` are null without a launch."""
     resolved, total = closed_form_share(program)
     names = parameter_names(program)
     return {

@@ -14,7 +14,7 @@ _DEEPEST = 6
 
 
 def access_text(program: Program, access: MemoryAccess) -> str:
-    """``field[index]``, in elements of the access's width where the address is a multiple of it."""
+    """Return ``field[index]``, in elements of the access's width, or the address in bytes."""
     names = parameter_names(program)
     divisible = all(c % access.bytes == 0 for _, c in access.address.terms)
     if access.unresolved:
@@ -33,7 +33,7 @@ def parameter_names(program: Program) -> dict[Name, str]:
 def value_text(
     symbols: ExpressionPool, value: Expression, names: Mapping[Name, str], depth: int = 0
 ) -> str:
-    """A sum of products; what is nested too deeply is shown as ``…``."""
+    """Return a value as a sum of products; parts that are nested too deeply are shown as ``…``."""
     if depth > _DEEPEST:
         return "…"
     parts = []

@@ -76,8 +76,10 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
 
 
 def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Files as the page calls them: where one lies outside of the project, so much of its path as
-    tells it from others, and nothing of the machine."""
+    """Return the files' names on the page.
+
+    A file outside of the project has as much of its path as distinguishes it, and no more.
+    """
     files = {f for test in tests for p in test["predictions"] for f in _mentioned_files(p)}
     outside = {f: Path(f).parts for f in files if Path(f).is_absolute()}
 
@@ -100,7 +102,7 @@ def _mentioned_files(p: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_file_names(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
-    """The prediction with its files called so."""
+    """Return the prediction with its files named as on the page."""
 
     def assumption(given: Mapping[str, Any]) -> Mapping[str, Any]:
         span = given["span"]
@@ -203,7 +205,7 @@ def _short(value: Any) -> Any:
 
 
 def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int, str]]:
-    """The lines that cost something and those around them, of files that can be read."""
+    """Return lines with costs and the lines around them, of files that can be read."""
     merged: dict[str, list[Mapping[str, Any]]] = {}
     for test in tests:
         for p in test["predictions"]:
@@ -215,7 +217,7 @@ def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int
 def source_lines(
     sources: Mapping[str, Iterable[Mapping[str, Any]]], root: Path
 ) -> dict[str, dict[int, str]]:
-    """The text of lines with costs and of those around them, by file and number."""
+    """Return the text of lines with costs and of those around them, by file and number."""
     near = range(-_AROUND, _AROUND + 1)
     wanted = {
         file: {entry["line"] + step for entry in lines for step in near}

@@ -16,11 +16,11 @@ _SLOT = re.compile(r"\{(TITLE|CONNECT|STYLE|MAIN|DATA|SCRIPT)\}")
 
 
 def page(name: str, title: str, data: Mapping[str, Any], *more: str, served: bool = False) -> str:
-    """``assets/<name>.html`` in the common frame, with ``data`` as JSON, the common script, those
-    in ``more`` and ``assets/<name>.js``; ``served``: it may ask the server that it came from, else
-    nobody.
+    """Return ``assets/<name>.html`` in the common frame, with ``data`` as JSON and scripts.
 
-    No text in ``data`` can end the script that holds it, nor turn the direction of another.
+    The scripts are the common one, those in ``more``, and ``assets/<name>.js``. A ``served`` page
+    may send requests to its own server, any other page to none. No text in ``data`` can end the
+    script that holds it, nor turn the direction of another text.
     """
     text = json.dumps(plain(data), ensure_ascii=False, separators=(",", ":"))
     text = text.encode("utf-8", "replace").decode()  # names of files may have half characters

@@ -1,4 +1,4 @@
-"""One prediction as text: metrics, bounds, assumptions."""
+"""Text of one prediction: metrics, bounds, assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A survey as a table, Markdown, plain data, and results for code scanning."""
+"""Output of a survey: table, Markdown, plain data, and results for code scanning."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class CalibrationOutcome:
 
 
 def journal_path(output: Path) -> Path:
-    """``my-gpu.toml`` → ``my-gpu.journal.json`` in the same folder."""
+    """Return the journal's path: ``my-gpu.toml`` → ``my-gpu.journal.json`` in the same folder."""
     return output.with_name(f"{output.stem}.journal.json")
 
 
@@ -96,5 +96,5 @@ def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:
 
 
 def default_name(gpu: Properties) -> str:
-    """``NVIDIA A100-SXM4-40GB`` → ``A100-SXM4-40GB``; words are joined by hyphens."""
+    """Return a device's name: ``NVIDIA A100-SXM4-40GB`` → ``A100-SXM4-40GB``, with hyphens."""
     return "-".join(gpu.name.removeprefix("NVIDIA ").split())

@@ -1,4 +1,4 @@
-"""One row of a suite made into kernel, launch and device, and its metrics into two numbers."""
+"""Kernel, launch and device from a row of a suite, and the two values of each metric."""
 
 from __future__ import annotations
 

@@ -26,10 +26,11 @@ class DataRow:
 
 
 def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None) -> list[DataRow]:
-    """The rows that pass the filter, in the order of the file, of those that agree in the suite's
-    ``distinct`` columns the first; at most ``limit``, evenly spread.
+    """Return the rows that pass the filter, in the order of the file; at most ``limit``.
 
-    ``folder``: where the data lies; see :func:`find_data`. Raises :class:`SuiteError`.
+    Of rows that agree in the suite's ``distinct`` columns, only the first counts. A ``limit``
+    selects evenly spread rows. ``folder``: where the data lies; see :func:`find_data`. Raises
+    :class:`SuiteError`.
     """
     path = find_data(suite, folder)
     rows = _read(path)

@@ -37,7 +37,7 @@ def _figures(name: str, metric: MetricResult) -> tuple[str, ...]:
 
 
 def _below(name: str, metric: MetricResult) -> Iterator[str]:
-    """``stem: line 12: 0.97 (measured 12 us, speed of light 12.4 us), guessed``."""
+    """Yield ``stem: line 12: 0.97 (measured 12 us, speed of light 12.4 us), guessed``."""
     points = zip(metric.lines, metric.measured, metric.speeds_of_light, metric.kinds, strict=True)
     below = [point for point in points if point[1] < point[2]]
     for line, measured, least, kind in below[:_SHOWN]:

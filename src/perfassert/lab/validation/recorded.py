@@ -1,7 +1,7 @@
-"""The launch of a row where it was recorded: found by program, kernel and shape.
+"""Recorded launch of a row, found by program, kernel and shape.
 
 A profiler and the compiler write a kernel's name in two ways (``void f<1, float>(T1 *)`` and
-``f<true, float>(float*)``), so what is compared is the plain name and the template's arguments.
+``f<true, float>(float*)``). Therefore the plain name and the template's arguments are compared.
 """
 
 from __future__ import annotations
