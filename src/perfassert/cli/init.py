@@ -38,10 +38,10 @@ _FILL_IN = "fill in domain, block and arguments, then remove this line"
 
 @dataclass(frozen=True, slots=True)
 class TestedKernel:
-    """One kernel: ``name`` chooses it in its file, ``test`` names its test.
+    """Kernel to test: ``name`` selects it in its file, ``test`` is the name of its test.
 
-    ``args``: parameters that are numbers → something to start from; ``others``: structures, which
-    only their author knows; ``written``: the launch in the source that the block is from.
+    ``args``: numeric parameter → initial value. ``others``: structures, whose contents only the
+    author knows. ``written``: the launch in the source that the block is taken from.
     """
 
     name: str

@@ -24,9 +24,11 @@ _SHOWN = 60  # characters of an argument
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One launch of a launches file: ``kernel`` as recorded, called ``name`` in its code, which
-    that of a side replaces. ``place``: file, line and key of the kernel; ``source``: the file that
-    the key names, as it does."""
+    """One launch of a launches file, with its recorded ``kernel``, which a side's code replaces.
+
+    ``name`` is the kernel's name in its code. ``place``: file, line and key of the kernel.
+    ``source`` is the file that the key names, as written there.
+    """
 
     label: str
     name: str

@@ -68,11 +68,14 @@ _EACH = "as each side launches it"
 
 @dataclass(frozen=True, slots=True)
 class LaunchComparison:
-    """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
-    in words; ``unknown``: launches that neither side can predict, and new ones that the head
-    cannot, and why; ``changed``: those that do other work than in the base, which is gone with
-    them; ``timed``: whether times are limited; ``kernels``: launch → the kernels of both sides that
-    it is of; ``undecided``: launch → why no line of one side is that of a hint."""
+    """Comparison of recorded launches.
+
+    ``comparison``: times, components and causes. ``failures``: other exceeded limits in words.
+    ``unknown``: launches that neither side can predict, or new ones that the head cannot, with
+    reasons. ``changed``: launches that do other work than in the base, so that the base's work is
+    gone. ``timed``: times are limited. ``kernels``: launch → its kernels on both sides.
+    ``undecided``: launch → why no line of one side certainly matches a hint.
+    """
 
     comparison: ReportComparison
     failures: tuple[str, ...]

@@ -189,8 +189,8 @@ def _find_repository(folder: Path) -> _Repository | None:
     """Return the repository around a folder, found by its ``.git``, which no commit can hold.
 
     Git itself would also accept a folder with the files of a bare repository, which a commit can
-    hold, with settings that name programs. Git is therefore told which repository to use, and
-    checks the owner of the folder itself.
+    hold, with settings that name programs. Git is therefore told where to look, and checks the
+    owner of the folder itself.
     """
     for root in (folder, *folder.parents):
         if not os.path.lexists(root / ".git"):

@@ -1,13 +1,14 @@
-"""``devices/fits/model-error.toml``: how wrong each kind of prediction was measured to be.
+"""Error bands: how wrong each kind of prediction was measured to be.
 
-A band is calibrated as in split conformal prediction (Lei et al., *Distribution-free predictive
-inference for regression*, 2018): of n errors that nothing was fitted on, the quantile at
-0.9 · (n + 1) / n holds a further one with a probability of 90 % if it is drawn alike. Rows of one
-suite are alike, those of another are not, so suites of eight and more rows weigh the same, and
-:func:`left_out_factors` says by how much bands have to be wider to hold for the rows of a suite
-that had no part in them: of kinds that the others have measured, and of kinds that they have not,
-whose bands are those of similar kinds. :func:`hold_out` tests both: bands and factors of all other
-suites, or of all other devices, on rows that neither has seen.
+The results are in ``devices/fits/model-error.toml``. A band is calibrated as in split conformal
+prediction (Lei et al., *Distribution-free predictive inference for regression*, 2018): of n errors
+that no fit has seen, the quantile at 0.9 · (n + 1) / n is not exceeded by a further error with a
+probability of 90 %, if that is drawn from the same distribution. Rows of one suite are alike, those
+of different suites are not. Therefore suites of eight and more rows weigh the same, and
+:func:`left_out_factors` says how much wider bands must be to hold for the rows of a suite that had
+no part in them. There is one factor for kinds that other suites have measured, and one for other
+kinds, which use the bands of similar kinds. :func:`hold_out` tests both: it applies bands and
+factors of all other suites, or of all other devices, to rows that neither has seen.
 """
 
 from __future__ import annotations

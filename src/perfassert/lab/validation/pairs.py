@@ -1,12 +1,11 @@
-"""``devices/fits/pair-error.toml``: how sure the predicted order of two launches is, fitted and
-tested on pairs of measured rows.
+"""Order of two predicted launches: how sure it is, fitted and tested on pairs of measured rows.
 
-Pairs are of rows of one group of a suite. Of each kind of pair, scale and power (see
-:mod:`perfassert.predictor.judge.pairs`) are those of the largest likelihood on a grid; a suite
-counts at most as much as :data:`_LEAST` of its pairs, as pairs that share rows are not independent.
-How well they are calibrated is asked twice: rows are halved by chance, and pairs within one half
-test what those within the other gave; and the pairs of a suite, or of a device, test what all
-other suites, or all other devices, gave.
+The results are in ``devices/fits/pair-error.toml``. A pair has rows of one group of a suite. Each
+kind of pair has a scale and a power (see :mod:`perfassert.predictor.judge.pairs`), which have the
+largest likelihood on a grid. A suite counts at most as much as :data:`_LEAST` of its pairs, because
+pairs that share rows are not independent. Two tests check the calibration. The first halves the
+rows by chance and tests pairs within one half by a fit to the other half. The second tests the
+pairs of a suite, or of a device, by a fit to all other suites, or all other devices.
 """
 
 from __future__ import annotations
@@ -57,9 +56,13 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
-    """Two measured rows: ``distance``: predicted, as a logarithm; ``apart``: measured, likewise and
-    positive; ``right``: whether the order is the predicted one; ``half``: of both rows, None where
-    they are of two; ``fitted``: something was fitted on one of them; ``devices``: of both rows."""
+    """Two measured rows.
+
+    ``distance`` is the logarithm of the ratio of their predictions, and ``apart`` that of their
+    measurements; both are positive. ``right``: the measured order is the predicted one. ``half`` is
+    that of both rows, None if they are in two halves. ``fitted``: a fit has seen one of the rows.
+    ``devices`` are those of both rows.
+    """
 
     suite: str
     devices: tuple[str, str]
