@@ -1,4 +1,4 @@
-"""``perfassert advise``: what would help a kernel, from its source or from measured samples."""
+"""``perfassert advise``: optimisations for a kernel, from its source or from measured samples."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _seconds(one: RequestedLaunch, prediction: Prediction) -> float:
 
 
 def _heading(one: RequestedLaunch, prediction: Prediction, whole: float) -> str:
-    """Which launch, and its share of the time of all."""
+    """Return a launch's label, its share of the time of all launches, and its count above one."""
     share = percent(_seconds(one, prediction) / whole, signed=False)
     text = f"{one.label}: {share} of the time of all launches"
     return f"{text} ({one.count} alike)" if one.count > 1 else text
@@ -103,7 +103,7 @@ def _heading(one: RequestedLaunch, prediction: Prediction, whole: float) -> str:
 def _advice_output(
     one: RequestedLaunch, prediction: Prediction, options: argparse.Namespace
 ) -> Any:
-    """Text, or data for JSON."""
+    """Return the advice as text, or as data for JSON."""
     from perfassert.facade.session import predict
     from perfassert.predictor.diagnose.diagnose import dependency_coverage
     from perfassert.predictor.diagnose.measured_advice import advise

@@ -41,7 +41,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """0, or 130 where it was interrupted; then a later call goes on."""
+    """Return 0, or 130 if interrupted; a later call then continues."""
     from perfassert.lab.calibration.cuda_driver import open_driver
     from perfassert.lab.calibration.pictures import check_pictures, draw
     from perfassert.lab.calibration.run import calibrate, journal_path
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _to_dict(outcome: CalibrationOutcome, output: Path) -> dict[str, Any]:
-    """Values in base units by their keys in the device file, and why others are missing."""
+    """Return values in base units by their keys in the device file, and why others are missing."""
     from perfassert.lab.calibration.evaluate import MeasuredEntry
 
     entries = outcome.findings.entries.items()

@@ -1,4 +1,4 @@
-"""The commands, how they and their help are made, and the parser of them all."""
+"""Table of all commands, the form of their help, and the parser of the command line."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ COMMANDS = {
 def add_command(
     commands: Any, name: str, summary: str, description: str, *examples: str
 ) -> argparse.ArgumentParser:
-    """A command with its help.
+    """Add a command with its help, and return its parser.
 
-    ``summary`` stands in the list of commands; ``description`` above the options; ``examples``,
-    command lines without ``perfassert`` and the command's name, below them.
+    ``summary`` stands in the list of commands and ``description`` above the options. ``examples``
+    are command lines, without ``perfassert`` and the command's name, below the options.
     """
     lines = "\n".join(f"  perfassert {name} {example}".rstrip() for example in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -63,7 +63,7 @@ def add_command(
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Wraps descriptions, and leaves the lines of examples as they are."""
+    """Formatter that wraps descriptions and keeps the lines of examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("examples:"):
@@ -72,7 +72,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def command_parser(names: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser:
-    """The parser of the command line; only the modules of ``names`` are imported."""
+    """Return the parser of the command line; only the modules of ``names`` are imported."""
     parser = argparse.ArgumentParser(
         prog="perfassert",
         description="Predicts how fast GPU kernels are, without a GPU. `perfassert COMMAND --help` "

@@ -1,4 +1,4 @@
-"""``perfassert compare BASE.json HEAD.json``: what has become faster and slower."""
+"""``perfassert compare BASE.json HEAD.json``: predictions that became faster or slower."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _compare(options: argparse.Namespace) -> int:
 def exit_status(
     comparison: ReportComparison, allow_gone: bool = False, require_all: bool = False
 ) -> tuple[int, str]:
-    """The exit status, and why where the comparison does not show it."""
+    """Return the exit status, and its reason if the comparison does not show it."""
     from perfassert.comparison.status import Status
 
     lost = () if allow_gone else comparison.of(Status.GONE, Status.BROKEN)

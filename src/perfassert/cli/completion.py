@@ -44,7 +44,7 @@ def _completion(options: argparse.Namespace) -> int:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Of all commands."""
+    """Yield the options and arguments of a parser and of all its subcommands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below in dict.fromkeys(action.choices.values()):

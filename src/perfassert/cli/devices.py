@@ -1,4 +1,4 @@
-"""``perfassert devices``: the devices there are, and what is known of one."""
+"""``perfassert devices``: list of devices, and the known values of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OK = 0
 _COLUMNS = ("value", "grade", "source", "note")
-"""Of a value of a device, beside its key."""
+"""Columns of the table of a device's values, after the column of keys."""
 
 
 def add(commands: Any) -> None:
@@ -85,7 +85,7 @@ def _one_device(device: Device, as_json: bool) -> None:
 
 
 def _compare(one: Device, other: Device, as_json: bool) -> None:
-    """What the two files say, number by number; of what is equal, only JSON tells."""
+    """Print the values in which two device files differ; JSON also has those that are equal."""
     from perfassert.hardware.schema import CHOICES
     from perfassert.sensitivity.sensitivity import device_value
 

@@ -1,4 +1,4 @@
-"""``perfassert diff BASE HEAD``: what a change does to kernels and their launches."""
+"""``perfassert diff BASE HEAD``: effects of a change on kernels and their launches."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _commands(options: argparse.Namespace) -> tuple[CommandPattern, ...]:
-    """Of the file of ``--affected``, where one is given: read before anything is compiled."""
+    """Return the patterns of the ``--affected`` file, read before anything is compiled."""
     if not options.affected:
         return ()
     from perfassert.perf_toml.affected_commands import read_commands
@@ -147,7 +147,7 @@ def _commands(options: argparse.Namespace) -> tuple[CommandPattern, ...]:
 
 
 def _is_toolchain(options: argparse.Namespace) -> bool:
-    """Tell ``--with cuda==12.4..13.0``, which becomes what it stands for: ``--toolchain``."""
+    """Return True for ``--with cuda==12.4..13.0``, which is turned into ``--toolchain``."""
     name, _, releases = options.versions.partition("==")
     if name != "cuda":
         return False
@@ -158,7 +158,7 @@ def _is_toolchain(options: argparse.Namespace) -> bool:
 
 
 def _toolchain_pair(options: argparse.Namespace) -> tuple[str, str] | None:
-    """The two releases of ``--toolchain 12.4..13.0``, which takes the place of HEAD."""
+    """Return the two releases of ``--toolchain 12.4..13.0``, which takes the place of HEAD."""
     base, dots, head = (options.toolchain or "").partition("..")
     if not dots:
         if options.head is None:
@@ -181,7 +181,7 @@ def _toolchain_pair(options: argparse.Namespace) -> tuple[str, str] | None:
 def _compiled_sides(
     options: argparse.Namespace, pair: tuple[str, str], reading: Reading, stack: ExitStack
 ) -> tuple[Opened, Opened]:
-    """One source, compiled by two releases."""
+    """Return both sides of one source, compiled by two releases."""
     if options.build is not None:
         raise KernelSourceError(
             f"--build and --toolchain {options.toolchain}: only sources can be compiled by both"
@@ -203,7 +203,7 @@ def _compiled_sides(
 
 
 def _check_kernels(base: CodeSide) -> None:
-    """A base that cannot be read is an error: there is nothing to compare with."""
+    """Raise an error for a base that cannot be read: there is nothing to compare with."""
     if not base.kernels:
         empty = f"{base.name}: there is no kernel in it"
         raise KernelSourceError(next(iter(base.broken.values()), empty))
@@ -274,7 +274,7 @@ def _limits(options: argparse.Namespace) -> ChangeLimits:
 def _launches_files(
     options: argparse.Namespace, opened: tuple[Opened, Opened]
 ) -> tuple[LaunchesFile, LaunchesFile]:
-    """Of each side its own launches file, where it has one."""
+    """Read the launches file of each side: the side's own if it has one, else the given one."""
     name = options.launches
     paths = [Path(name), Path(name)]
     if not os.path.isabs(name):
@@ -316,7 +316,7 @@ def _read_launches(
 
 
 def _is_within(file: Path, folder: Path) -> bool:
-    """After links are resolved."""
+    """Return True if a file lies in a folder, after links are resolved."""
     return file.resolve().is_relative_to(folder.resolve())
 
 
@@ -375,7 +375,7 @@ def _sides(
 
 
 def _is_known(name: str) -> bool:
-    """Whether git, if it is there, knows a revision of that name."""
+    """Return True if git is available and knows a revision of this name."""
     from perfassert.comparison.revisions import is_revision
 
     with suppress(KernelSourceError):
@@ -386,7 +386,7 @@ def _is_known(name: str) -> bool:
 def _open_side(
     name: str, build: str | None, reading: Reading, stack: ExitStack, known: CodeSide | None = None
 ) -> Opened:
-    """``known``: the base, all of whose files are broken in a head that cannot be built."""
+    """Open a side; if a head cannot be built, all files of ``known``, the base, are broken."""
     from perfassert.comparison.kernel_changes import CodeSide
     from perfassert.comparison.revisions import build as built
     from perfassert.comparison.revisions import checked_out, is_revision, repository_root

@@ -153,7 +153,7 @@ def _print(
 
 
 def _to_dicts(shown: list[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-    """``code`` of modules, ``predictions`` of tests."""
+    """Yield the changes as plain data: ``code`` of modules, ``predictions`` of tests."""
     from perfassert.comparison import text
 
     for show, value in shown:

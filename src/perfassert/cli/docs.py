@@ -1,4 +1,4 @@
-"""``perfassert docs``: what tests assert about kernels, as a page."""
+"""``perfassert docs``: a page of what tests assert about kernels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _docs(options: argparse.Namespace) -> int:
 
 
 def _check(page: Path, force: bool) -> None:
-    """Only what an earlier run has written is overwritten."""
+    """Check that the page may be overwritten: only what an earlier run has written may be."""
     from perfassert.report.performance_page import MARKER
 
     if force or not page.exists():
@@ -80,7 +80,7 @@ def _check(page: Path, force: bool) -> None:
 
 
 def _run(options: argparse.Namespace, report: Path) -> int:
-    """pytest's exit code; what it prints goes to standard error if anything is wrong."""
+    """Return pytest's exit code; if anything is wrong, pytest's output goes to standard error."""
     words = [
         *options.paths, "--quiet", f"--perf-report=json:{report}", "--perf-report-advice",
         *(f"--perf-device={name}" for name in options.device),

@@ -1,4 +1,4 @@
-"""``perfassert doctor``: whether all is there that predictions of compiled code need."""
+"""``perfassert doctor``: checks of everything that predictions of compiled code need."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _LIBRARIES = {
     "cuSOLVER": "cusolverDn.h", "cuSPARSE": "cusparse.h", "cuDNN": "cudnn.h", "NCCL": "nccl.h",
     "NVTX": "nvtx3/nvToolsExt.h",
 }  # fmt: skip
-"""Only files that include them need them."""
+"""Headers of libraries that only files including them need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that is there, or not; ``remedy``: the step that brings it, or else ``packages``:
-    what pip is to install."""
+    """Result of one check: is something there?
+
+    ``remedy`` is the step that brings it; without a remedy, pip installs ``packages``.
+    """
 
     name: str
     ok: bool
@@ -41,7 +43,7 @@ class Check:
 
     @property
     def step(self) -> str:
-        """The step, or the pip command."""
+        """The remedy, or the pip command."""
         return self.remedy or _pip_command(self.packages)
 
 
@@ -88,7 +90,7 @@ def _pip_command(packages: Sequence[str]) -> str:
 
 
 def _fix(checks: Sequence[Check], run: bool) -> int:
-    """Print the pip command of all that fails, or run it; what pip cannot install is listed."""
+    """Print the pip command for all that fails, or run it; list what pip cannot install."""
     failing = [check for check in checks if not check.ok]
     packages = tuple(dict.fromkeys(p for check in failing for p in check.packages))
     for check in failing:
@@ -104,7 +106,7 @@ def _fix(checks: Sequence[Check], run: bool) -> int:
 
 
 def run_checks() -> Iterator[Check]:
-    """Every check, from what all predictions need to what few do."""
+    """Yield every check, from what all predictions need to what few need."""
     yield _python()
     yield _engine()
     yield _devices()
@@ -186,7 +188,7 @@ def _addresses() -> Check:
 
 
 def _sandbox() -> Check:
-    """Never missing: without one, tools run with limits and a scrubbed environment."""
+    """Report the sandbox; never a failure, as tools otherwise run with limits only."""
     from perfassert.system.processes import SANDBOX, mechanisms, mode
 
     if mode() == "off":
@@ -207,7 +209,7 @@ def _tool(name: str) -> Check:
 
 
 def _toolchains() -> Check:
-    """Never amiss beyond the tools themselves: the first one compiles where none is named."""
+    """Report the toolchains; never a failure: the first one compiles if none is named."""
     from perfassert.frontends.toolchain.toolchains import list_toolchains
 
     return Check("toolchains", True, ", ".join(list_toolchains()) or "none")
@@ -234,7 +236,7 @@ def _releases() -> Check:
 
 
 def _libraries() -> Check:
-    """Never amiss: the error of a file that includes one names its package, too."""
+    """Report the libraries; never a failure: the error of a file that needs one names it."""
     from perfassert.frontends.toolchain.tools import HEADERS
 
     have = [name for name, header in _LIBRARIES.items() if _folder_of(header)]

@@ -1,4 +1,4 @@
-"""``--jobs`` and ``--dask``: where a command's many predictions run."""
+"""``--jobs`` and ``--dask``: processes or a scheduler for a command's many predictions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONGEST = 1e6  # seconds
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
-    """Processes of this machine, or a scheduler."""
+    """Add the options for processes of this machine or for a scheduler."""
     parser.add_argument("--jobs", type=positive, metavar="N", help="processes (default: cores)")
     parser.add_argument("--dask", metavar="ADDRESS", help="predict on a Dask scheduler")
 
 
 def positive(text: str) -> int:
-    """The type of options that count something."""
+    """Return a count of at least 1; the type of options that count something."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is below 1")
@@ -30,7 +30,7 @@ def positive(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """The type of options that limit a time."""
+    """Return a time limit in seconds; the type of options that limit a time."""
     number = float(text)
     if not 0 < number <= _LONGEST:
         raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most {_LONGEST:.0f}")
@@ -39,7 +39,7 @@ def seconds(text: str) -> float:
 
 @contextmanager
 def executor_of(options: argparse.Namespace) -> Iterator[Submitter | None]:
-    """None where one process is asked for."""
+    """Yield the executor that ``--jobs`` or ``--dask`` asks for; None if one process suffices."""
     from importlib import import_module
 
     from perfassert.system.process_pool import process_pool

@@ -1,4 +1,4 @@
-"""``perfassert explain``: what compiled code touches, and what could not be found out."""
+"""``perfassert explain``: memory accesses of compiled code, and values that stay unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfassert explore``: a page on this machine where expressions and launches are tried."""
+"""``perfassert explore``: a local page to try expressions and launches."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _open_browser(address: str, folder: Path) -> Path:
-    """Open the page by a file that leads to it, and return that file.
+    """Open the page through a file that redirects to it, and return that file.
 
-    The words of a browser's command line are there for every user of the machine. The folder is its
-    user's alone.
+    The command line of a browser is visible to every user of the machine. The folder of the file is
+    accessible to its user only.
     """
     from threading import Thread
     from webbrowser import open as open_browser
@@ -99,7 +99,7 @@ def _open_browser(address: str, folder: Path) -> Path:
 
 
 def _devices(first: str) -> Mapping[str, Device]:
-    """Every device, the one to begin with first."""
+    """Return all devices by name, the given one first."""
     from perfassert.hardware.load import device, devices
 
     own = device(first)
@@ -107,7 +107,7 @@ def _devices(first: str) -> Mapping[str, Device]:
 
 
 def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
-    """What the browser gets."""
+    """Return the HTML page that the browser loads, with the kernel's source in it."""
     from perfassert.kernel.field import ITEM_BYTES
     from perfassert.report.page import page
     from perfassert.version import VERSION
@@ -123,7 +123,7 @@ def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
 
 
 def _text(source: Path) -> str:
-    """What can be edited in the page; nothing of what is no CUDA, or larger than a question."""
+    """Return CUDA source for the page's editor; empty for other files and above ``MOST_TEXT``."""
     from perfassert.system.confined import read_text
 
     if source.suffix not in (".cu", ".cuh") or source.stat().st_size > MOST_TEXT:

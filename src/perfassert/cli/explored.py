@@ -1,7 +1,7 @@
-"""What ``perfassert explore`` answers: a question as plain data → a prediction as plain data.
+"""Answers of ``perfassert explore``: each turns a question into a prediction, both plain data.
 
-Questions come from a form: kernels are address expressions, which are parsed and never evaluated,
-or CUDA source, which is compiled and never run.
+Questions come from a form. A kernel is given by address expressions, which are parsed and never
+evaluated, or by CUDA source, which is compiled and never run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEYS = ("device", "domain", "block", "fold", "args", *_KERNEL)
 
 
 class _Questions(KernelTableReader):
-    """Reads them; a key is place enough."""
+    """Reader of a question's tables; the key alone is shown as the place of an error."""
 
     def __init__(self) -> None:
         super().__init__(Path())
@@ -47,7 +47,7 @@ class _Questions(KernelTableReader):
         return key
 
     def expression(self, key: str, value: Any) -> int:
-        """Evaluated at once: there are no names."""
+        """Return an expression's value, evaluated at once because there are no names."""
         expression = super().expression(key, value)
         try:
             return evaluate_integer(str(expression), {}, self.error)
@@ -56,10 +56,10 @@ class _Questions(KernelTableReader):
 
 
 class Explorer:
-    """Answers questions; keeps the last kernel, as the next question is mostly about it again.
+    """Answers to questions; the last kernel is kept, as the next question is mostly about it.
 
-    ``folder``: for source that is sent. ``file``: the one on the command line, compiled as
-    ``given`` says. ``devices``: those that may be asked for, by name.
+    ``folder`` is for source that is sent. ``file`` is the command line's, compiled as ``given``.
+    ``devices`` are the devices that may be asked for, by name.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Explorer:
         self._predicted: tuple[Data, Prediction] | None = None
 
     def predict(self, question: Data) -> Data:
-        """The prediction, its layer conditions, and the test that would keep it."""
+        """Return the prediction, its layer conditions, and a test that would keep it."""
         from perfassert.facade.session import predict
         from perfassert.report.html import page_row
 
@@ -87,7 +87,7 @@ class Explorer:
         return {**page_row(data), "layers": _layers(p, device), "test": test}
 
     def details(self, question: Data) -> Data:
-        """Stalls, advice, timeline and code of the same launch, which take other simulations."""
+        """Return stalls, advice, timeline and code of the launch, from further simulations."""
         from perfassert.report.diagnosis import diagnosis, machine_code
         from perfassert.report.html import page_row, source_lines
         from perfassert.report.sources import findings, sources
@@ -109,7 +109,7 @@ class Explorer:
         return {**{k: row[k] for k in shown if k in row}, "files": files, "code": code}
 
     def rank(self, question: Data) -> Data:
-        """Every shape of powers of two with as many threads as the block."""
+        """Rank all block shapes of powers of two with as many threads as the block."""
         from perfassert.ranking.ranking import rank
 
         kernel, launch, device = self._read_question(question)
@@ -122,7 +122,7 @@ class Explorer:
         return {"label": kernel.name, "threads": threads, **rank(candidates, device).to_dict()}
 
     def kernels(self, question: Data) -> Data:
-        """Those in the source, each with arguments to begin with."""
+        """Return the kernels in the question's source, each with suggested arguments."""
         from perfassert.frontends.cuda.inventory import kernels
 
         arch = self._device(question).arch
@@ -179,7 +179,7 @@ class Explorer:
         return Kernel.from_accesses(**{"name": _NAME, **given}, fields=fields)
 
     def _source(self, question: Data) -> tuple[Path, Data]:
-        """The file of the command line, or the source that was sent, the last one only."""
+        """Return the command line's file, or a file with the source that was last sent."""
         if "cuda" not in question:
             if self._file is None:
                 raise KernelError("no source was sent: choose a .cu file, or give expressions")
@@ -200,7 +200,7 @@ def _argument(pair: tuple[str, float]) -> str:
 
 
 def _threads(domain: Extent, fold: Extent) -> Extent:
-    """The domain in threads; whole ones."""
+    """Return the domain in threads; :class:`LaunchError` if an axis is not divisible."""
     for axis, updates, factor in zip(AXES, domain, fold, strict=True):
         if updates % factor:
             raise LaunchError(
@@ -212,7 +212,7 @@ def _threads(domain: Extent, fold: Extent) -> Extent:
 
 
 def _layers(p: Prediction, device: Device) -> list[dict[str, Any]]:
-    """Layer conditions: does the L2 still hold what the next row, or plane, of blocks shares?"""
+    """Return layer conditions: is the next row's or plane's shared data still in the L2?"""
     layers = []
     for axis in ("y", "z"):
         if not (needed := p.diagnostics.get(f"layer_{axis}_bytes", 0.0)):
@@ -226,7 +226,7 @@ def _layers(p: Prediction, device: Device) -> list[dict[str, Any]]:
 
 
 def _test(kernel: Kernel, p: Prediction, launch: Launch, file: str) -> Iterator[str]:
-    """The same as a test in ``*.perf.toml``, whose baseline keeps it."""
+    """Yield lines of a test in ``*.perf.toml`` whose baseline keeps the prediction."""
     yield "[[test]]"
     yield f"name = {format_string(_NAME)}"
     yield f"devices = {format_value([p.device])}"

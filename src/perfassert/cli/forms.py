@@ -1,4 +1,4 @@
-"""How a comparison is printed: options that more than one command has."""
+"""Options of how a comparison is printed, shared by several commands."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 
 
 def link_of(options: argparse.Namespace) -> str:
-    """The address that a comment links, or ``""``."""
+    """Return the address that a comment links to, or ``""``."""
     from perfassert.comparison.github import run_page
 
     return options.link or (run_page() if options.github else "")
 
 
 def add_forms(parser: argparse.ArgumentParser) -> None:
-    """``--json`` or ``--markdown`` instead of a table, and ``--github`` beside it."""
+    """Add ``--json`` and ``--markdown`` in place of a table, and ``--github`` in addition."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print a pull-request comment")

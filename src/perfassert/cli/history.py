@@ -64,7 +64,7 @@ def _history(options: argparse.Namespace) -> int:
 
 
 def _bisect(options: argparse.Namespace) -> int:
-    """0 where a commit is found, 1 where none made it slower."""
+    """Return 0 if a commit is found, 1 if none made the test slower."""
     from perfassert.comparison.history import history, steps_of_test
 
     end = options.bad or "HEAD"

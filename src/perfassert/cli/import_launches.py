@@ -55,7 +55,10 @@ def add(commands: Any) -> None:
 
 
 def _import(options: argparse.Namespace) -> int:
-    """Kernels without code are told, and left out; it is an error where none is left."""
+    """Import the launches; kernels without code are reported and left out.
+
+    It is an error if no kernel is left.
+    """
     from perfassert.frontends.profiles.read import read_profile
     from perfassert.frontends.profiles.write import launches_text
     from perfassert.report.files import replace_file
@@ -86,7 +89,7 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _device(named: str | None, profile: LaunchProfile) -> Device:
-    """The one that is named, or the profile's."""
+    """Return the device that is named, or the profile's."""
     from perfassert.frontends.profiles.launch import device_file_name
     from perfassert.hardware.load import device
 
@@ -102,7 +105,7 @@ def _device(named: str | None, profile: LaunchProfile) -> Device:
 def _codes(
     options: argparse.Namespace, profile: LaunchProfile, device: Device
 ) -> tuple[dict[str, CodeLocation], list[str]]:
-    """By the names of the profile; and why others have none."""
+    """Map kernel names of the profile to their code, and list reasons for names without code."""
     from perfassert.frontends.cuda.inventory import kernels
     from perfassert.frontends.profiles.match import matching
 

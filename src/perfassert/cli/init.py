@@ -38,10 +38,10 @@ _FILL_IN = "fill in domain, block and arguments, then remove this line"
 
 @dataclass(frozen=True, slots=True)
 class TestedKernel:
-    """One kernel: ``name`` chooses it in its file, ``test`` names its test.
+    """Kernel to test: ``name`` selects it in its file, ``test`` is the name of its test.
 
-    ``args``: parameters that are numbers → something to start from; ``others``: structures, which
-    only their author knows; ``written``: the launch in the source that the block is from.
+    ``args``: numeric parameter → initial value. ``others``: structures, whose contents only the
+    author knows. ``written``: the launch in the source that the block is taken from.
     """
 
     name: str
@@ -58,7 +58,10 @@ class TestedKernel:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the file is to have; ``source``: as seen from it, ``kind``: its front end."""
+    """Contents of the test file to write: source, front end, devices and kernels.
+
+    ``source`` is the kernels' file as seen from the test file. ``kind`` is the front end.
+    """
 
     source: str
     kind: str
@@ -157,8 +160,10 @@ def suggest_tests(
     known: Sequence[Sequence[Any]],
     launches: Sequence[WrittenLaunch] = (),
 ) -> Iterator[TestedKernel]:
-    """``known``: the parameters of each kernel; ``launches``: those that sources write. Overloads
-    are told apart by their mangled names."""
+    """Yield a test for each kernel; overloads are distinguished by their mangled names.
+
+    ``known`` are the parameters of each kernel, and ``launches`` those in the sources.
+    """
     from perfassert.frontends.cuda.written_launches import launch_of
 
     names = [info.name for info in infos]
@@ -189,7 +194,7 @@ def _extent(size: tuple[int, ...]) -> str:
 
 
 def _one_line(name: str) -> str:
-    """A file's name where it is neither code nor the end of a comment or a string."""
+    """Return a file's name escaped for a string or comment, without line ends."""
     return printable(name, lines=False).replace("\\", "\\\\").replace('"', '\\"')
 
 

@@ -1,4 +1,4 @@
-"""What is printed of a mistake of perfassert: enough to report it, and nothing of the user's."""
+"""Text printed for an internal error: enough to report the bug, without data of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_FRAMES = 40
 
 
 def wants_debug() -> bool:
-    """Whether the environment asks for everything."""
+    """Return True if the environment asks for the full traceback."""
     return os.environ.get(DEBUG, "") not in ("", "0")
 
 
@@ -44,7 +44,7 @@ def internal_error_text(error: BaseException, arguments: Sequence[str], debug: b
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """The command and its options; of files what kind they are."""
+    """Return the command and its options; files are replaced by their kind."""
     words = ["perfassert"]
     command = next((word for word in arguments if not word.startswith("-")), "")
     for word in arguments:
@@ -59,7 +59,7 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def _places(error: BaseException, depth: int = 3) -> Iterator[str]:
-    """Where it happened, innermost last, and what led to it."""
+    """Yield the frames of an error, innermost last, after those of the errors that led to it."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if earlier is not None and depth:
         yield from _places(earlier, depth - 1)
@@ -79,8 +79,11 @@ def _frames(here: TracebackType | None) -> Iterator[str]:
 
 
 def _shorten_path(file: str) -> tuple[str, bool]:
-    """A file of perfassert from its package on, of a library from its folder on; else its name.
-    Whether what it calls its functions may be said."""
+    """Return a shortened path, and True if function names in the file may be shown.
+
+    A path starts at perfassert's package, or at a library's folder; else only the file's name is
+    kept.
+    """
     path = Path(file)
     if path.is_relative_to(_OWN):
         return path.relative_to(_OWN.parent).as_posix(), True

@@ -77,7 +77,10 @@ def _kernels(options: argparse.Namespace) -> int:
 def _of(
     path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar
 ) -> Iterator[tuple[str, KernelInfo]]:
-    """File and kernel; what cannot be read beside others is said, alone it is an error."""
+    """Yield each kernel with its file.
+
+    A file that cannot be read is reported if there are others; alone it is an error.
+    """
     from perfassert.comparison.sides import Reading, side
 
     read = side(path, Reading(arch=arch, compilation=given), progress=bar)
@@ -93,7 +96,7 @@ def _matches(info: KernelInfo, pattern: str) -> bool:
 
 
 def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> float | None:
-    """``None`` where no such block fits."""
+    """Return the occupancy of a block size on a device; ``None`` if unknown or no block fits."""
     from perfassert.comparison.weighing import occupancy_of
 
     return None if block is None or device is None else occupancy_of(info, block, device)
@@ -102,7 +105,7 @@ def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> fl
 def _text(
     infos: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
 ) -> Text:
-    """``files``: of each kernel, where there are several."""
+    """Return the table of kernels; ``files`` names the file of each if there are several."""
     from perfassert.frontends.toolchain.names import short_name
 
     header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",

@@ -1,4 +1,4 @@
-"""What a command is about: one launch that options describe, or those of a launches file."""
+"""Launches that a command works on: one described by options, or all of a launches file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequestedLaunch:
-    """A launch that happens ``count`` times; ``label``: in its launches file, else empty."""
+    """Launch that happens ``count`` times; ``label`` is that of its launches file, else empty."""
 
     kernel: Kernel
     launch: Launch
@@ -37,7 +37,7 @@ class RequestedLaunch:
 
 
 def add_work(parser: argparse.ArgumentParser) -> None:
-    """A source with a launch, or ``--launches``."""
+    """Add the options of a source with a launch, or ``--launches``."""
     add_source(parser, optional=True)
     add_launch(parser)
     parser.add_argument(

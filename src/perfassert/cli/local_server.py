@@ -1,7 +1,8 @@
-"""One page and its answers over HTTP, for a browser on the same machine and nobody else.
+"""HTTP server of one page and its answers, for a browser on the same machine only.
 
-It listens on 127.0.0.1; the path begins with a random word that only its user knows; names other
-than the machine's own (DNS rebinding) and requests of other pages are refused; no file is served.
+The server listens on 127.0.0.1. The path begins with a random word that only its user knows. The
+server refuses host names other than the machine's own (DNS rebinding) and requests of other pages,
+and serves no files.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HOST = "127.0.0.1"
 _LARGEST = 1 << 20  # bytes of a question
 _PATIENCE = 10.0  # seconds for a request to arrive, and for an answer to be taken
 MAX_CONNECTIONS = 64
-"""Connections that are open at the same time; others are closed at once."""
+"""Most connections that are open at the same time; further ones are closed at once."""
 _JSON = "application/json"
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -39,10 +40,11 @@ Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class LocalServer(ThreadingHTTPServer):
-    """``page`` at ``address``; ``answers`` by the last word of the path. One question at a time.
+    """Server of ``page`` at ``address``, and of ``answers`` by the last word of the path.
 
-    ``folder``: where files of questions are kept; answers do not name it. ``redirect``: a file that
-    leads a browser to the page, and is deleted when the page has been served.
+    The server answers one question at a time. ``folder`` holds files of questions; answers do not
+    name it. ``redirect`` is a file that leads a browser to the page; it is deleted once the page
+    was served.
     """
 
     daemon_threads = True
@@ -78,16 +80,16 @@ class LocalServer(ThreadingHTTPServer):
                 self.connections -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that leave: the terminal is the user's."""
+        """Print nothing about clients that disconnect: the terminal belongs to the user."""
 
     @property
     def address(self) -> str:
-        """What the browser opens."""
+        """URL of the page for the browser."""
         return f"http://{_HOST}:{self.server_address[1]}{self.path}"
 
 
 class _BoundedReader(RawIOBase):
-    """What a client sends, for some seconds from now on, however often it sends something."""
+    """Stream of what a client sends, which ends with a timeout a fixed time after its creation."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -148,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message}
 
     def _accepts(self, name: str) -> bool:
-        """Whether the request may be answered; else it has been refused."""
+        """Return True if the request may be answered; otherwise refuse it and return False."""
         port = self.server.server_address[1]
         hosts = [f"{host}:{port}" for host in (_HOST, "localhost")]
         origins = [None, *(f"http://{host}" for host in hosts)]
@@ -167,13 +169,15 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _single(self, name: str) -> str | None:
-        """A header; None where it is missing, and no name of a host, page or number if it is there
-        several times."""
+        """Return a header's values joined by commas; None if it is missing.
+
+        No check accepts the text of a repeated header.
+        """
         values: list[str] = self.headers.get_all(name, [])
         return ", ".join(values) if values else None
 
     def _content(self) -> bytes | None:
-        """The question; None where it has been refused."""
+        """Return the content of the question; None if the request has been refused."""
         length = self._single("Content-Length") or ""
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "the length of the question is missing")
@@ -200,4 +204,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *args: Any) -> None:
-        """Nothing: the terminal is the user's."""
+        """Log nothing: the terminal belongs to the user."""

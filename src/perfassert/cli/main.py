@@ -1,4 +1,4 @@
-"""``perfassert …``: exit code 0 all well, 1 a check failed, 2 usage, 3 internal error."""
+"""Entry of ``perfassert …``; exit code 0: all well, 1: a check failed, 2: usage, 3: internal."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    """Without the line of Python that it comes from."""
+    """Print a warning without the line of Python code that raised it."""
     print(f"perfassert: warning: {message}", file=sys.stderr)
 
 
 def _unknown_command(arguments: Sequence[str]) -> str:
-    """What is wrong with the first word that is no option; empty where it is a command."""
+    """Return why the first word that is no option is no command; empty if it is a command."""
     name = next((a for a in arguments if not a.startswith("-")), None)
     if name is None or name in COMMANDS:
         return ""

@@ -1,4 +1,4 @@
-"""``perfassert mcp``: the same tools over the Model Context Protocol."""
+"""``perfassert mcp``: the tools of ``perfassert serve`` over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfassert.cli.command import add_command
 from perfassert.errors import PerfAssertError
 
 _SERVERS = (("mcp.server.mcpserver", "MCPServer"), ("mcp.server.fastmcp", "FastMCP"))
-"""What the official SDK calls its server, in version 2 and in version 1."""
+"""Module and class of the server in the official SDK, for version 2 and for version 1."""
 _INSTRUCTIONS = (
     "Predicts CUDA kernels without a GPU. kernels lists those of a file; predict says how long a "
     "launch takes, what limits it, and its headroom over the speed of light; advise and rank say "
@@ -57,7 +57,7 @@ def _make_server() -> Any:
 
 
 def _import_sdk() -> tuple[Any, type[Exception]]:
-    """Its server, and the error whose text a client sees."""
+    """Return the SDK's server class, and its error class whose text is shown to clients."""
     for module, name in _SERVERS:
         try:
             errors = import_module(f"{module}.exceptions")
@@ -70,7 +70,7 @@ def _import_sdk() -> tuple[Any, type[Exception]]:
 def _as_text(
     tool: Callable[..., dict[str, Any]], tool_error: type[Exception]
 ) -> Callable[..., str]:
-    """The tool with its result as one line of JSON, and errors in the words of the command line."""
+    """Wrap a tool: its result becomes one line of JSON, its errors the command line's text."""
     from perfassert.cli.tool_calls import call_tool, error_text
 
     @wraps(tool)

@@ -55,7 +55,7 @@ def _positive(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """0, or an error (exit code 2) that says what is missing; what was measured is in the file."""
+    """Return 0; raise an error (exit code 2) for what is missing, and keep what was measured."""
     from perfassert.lab.measurement.cuda_gpu import open_gpu
     from perfassert.lab.measurement.gpu import MeasurementError
     from perfassert.lab.measurement.run import Options, device_name, measure_counters, measure_times

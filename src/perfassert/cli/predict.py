@@ -68,7 +68,7 @@ def _predict(options: argparse.Namespace) -> int:
 def _judge(
     prediction: Prediction, asked: RequestedLaunch, options: argparse.Namespace
 ) -> Plausibility:
-    """Judge the time that is given, or the one that a file has of this launch."""
+    """Compare the prediction with the given time, or with a file's measurement of this launch."""
     from perfassert.report.plausibility import judge_measured, judge_profile
 
     path = Path(options.measured)
@@ -93,7 +93,7 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
 
 
 def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int:
-    """Every launch of a file; one that cannot be predicted does not hide the others."""
+    """Predict every launch of a file; one that cannot be predicted does not stop the others."""
     from perfassert.facade.session import predict
     from perfassert.predictor.ahead import compile_ahead
     from perfassert.report.launches import Predicted, text

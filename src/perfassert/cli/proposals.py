@@ -1,4 +1,4 @@
-"""A launch to start from, for a kernel of which only the source is given."""
+"""Proposal of a launch for a kernel of which only the source is given."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _COMPILED = (*CUDA_SUFFIXES, ".ptx")
 
 
 def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
-    """The options with the device, domain, block and numbers for arguments that are not given;
-    ``proposed`` has what was added, as it is typed."""
+    """Return the options completed by a proposed device, domain, block and numbers for arguments.
+
+    ``proposed`` of the result holds the added options as they would be typed.
+    """
     from perfassert.frontends.cuda.inventory import kernels, parameters
     from perfassert.frontends.cuda.proposals import (
         DOMAINS,
@@ -62,7 +64,7 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def first_devices(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
-    """The first shipped device of each architecture of compiled kernels."""
+    """Yield the first shipped device of each architecture that the kernels were compiled for."""
     from perfassert.hardware.load import device_of
 
     archs = dict.fromkeys(i.arch.rstrip("af") for i in infos)

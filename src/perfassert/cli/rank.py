@@ -1,4 +1,4 @@
-"""``perfassert rank``: which block is fastest for a kernel from source."""
+"""``perfassert rank``: the fastest block shape for a kernel from source."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _blocks(options: argparse.Namespace, device: Device) -> list[Block]:
 
 
 def shapes(threads: int, domain: Block, device: Device) -> Iterator[Block]:
-    """Blocks of ``threads`` whose sides are powers of two, none needlessly wider than the domain.
+    """Yield shapes of ``threads`` with sides of powers of two, each below twice the domain's.
 
     Raises :class:`~perfassert.errors.LaunchError` where ``threads`` is none, or too many.
     """
@@ -112,7 +112,7 @@ def shapes(threads: int, domain: Block, device: Device) -> Iterator[Block]:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A block with its prediction as plain data, or why it cannot be launched on the device."""
+    """Block with its prediction as plain data, or with the reason why it cannot be launched."""
 
     block: Block
     data: dict[str, Any] | None
@@ -120,7 +120,10 @@ class Tried:
 
 
 def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar) -> list[Tried]:
-    """One by one at first, the rest on all cores if there is much left; all on a scheduler."""
+    """Predict all blocks: one by one at first, the rest on all cores if much is left.
+
+    With a scheduler, all predictions run there.
+    """
     from perfassert.system.process_pool import cores
 
     one = _predictor(options)
@@ -156,7 +159,7 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
 
 
 def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[Tried]:
-    """What a worker does; its arguments and its result can be pickled."""
+    """Predict a sequence of blocks in a worker process; arguments and result can be pickled."""
     return [*map(_predictor(options), blocks)]
 
 
@@ -179,7 +182,7 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
 
 
 def make_ranking(tried: Sequence[Tried]) -> Ranking:
-    """Order what could be predicted, fastest first."""
+    """Return the predicted blocks in order of their times, fastest first."""
     from perfassert.facade.prediction import Prediction
     from perfassert.ranking.ranking import Ranking
 
@@ -209,7 +212,7 @@ def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> Text:
 
 
 def ranking_data(ranking: Ranking, refused: dict[Block, str], top: int | None) -> dict[str, Any]:
-    """The first ``top`` of them as plain data, and what the device refused."""
+    """Return the first ``top`` blocks as plain data, and those that the device refused."""
     first, tied = ranking.entries[0][1], set(ranking.tied_with_best())
     return {
         "kernel": first.kernel,

@@ -1,4 +1,4 @@
-"""``perfassert record``: run a program without a GPU and write down what it launches."""
+"""``perfassert record``: run a program without a GPU and record its launches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _STDERR = 2  # where the program's output goes that must not mix with JSON
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SHOWN = 20
-"""Lines of one kind that a summary prints."""
+"""Most lines of one kind that a summary prints."""
 _SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)I?B?")
 
 
@@ -109,7 +109,7 @@ def _test_of(output: Path) -> Path:
 
 
 def _test_text(device: str, launches: str) -> str:
-    """A file that pytest collects: a test with a baseline for each launch."""
+    """Return a test file for pytest, with a baseline for each launch."""
     return (
         f"devices = [{format_string(device)}]\n\n"
         "[[test]]\n"
@@ -156,7 +156,7 @@ def _sampler(gpu: Device) -> Sampler:
 
 
 def size(text: str, option: str) -> int:
-    """``"16G"`` in bytes; units are powers of 1024."""
+    """Return bytes for a size such as ``"16G"``; units are powers of 1024."""
     match = _SIZE.fullmatch(text.upper())
     if match is None or not int(match[1]):
         raise RecordError(f"{option}: {in_short(text)} is no size, as 512M or 16G")

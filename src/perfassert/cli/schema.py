@@ -1,4 +1,4 @@
-"""``perfassert schema``: what a kind of file may hold, for editors and other programs."""
+"""``perfassert schema``: schemas of files, for editors and other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """With the metrics of installed plug-ins."""
+    """Print the schema that was asked for, including the metrics of installed plug-ins."""
     from perfassert.expect.metrics import all_metrics
     from perfassert.schemas.catalogue import schema, to_json
 

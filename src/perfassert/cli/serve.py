@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, TextIO
 from perfassert.cli.command import add_command
 
 _LONGEST = 1 << 20
-"""Bytes of a line; a longer one is refused."""
+"""Most bytes of a line; a longer line is refused."""
 _WAITING = 1 << 14
-"""Questions that are read before the first of them is answered."""
+"""Most questions that are read before the first of them is answered."""
 
 
 def add(commands: Any) -> None:
@@ -46,9 +46,9 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def serve(questions: BinaryIO, answers: TextIO) -> None:
-    """Answer every line, in order; returns at the end of the questions.
+    """Answer every line in order; return at the end of the questions.
 
-    A thread reads ahead, so that a client may write all of its questions before it reads.
+    A thread reads ahead, so that a client may write all of its questions before it reads an answer.
     """
     waiting: Queue[bytes | None] = Queue(_WAITING)
 
@@ -64,7 +64,7 @@ def serve(questions: BinaryIO, answers: TextIO) -> None:
 
 
 def _lines(questions: BinaryIO) -> Iterator[bytes]:
-    """Lines, of a long one as much as shows that it is too long."""
+    """Yield lines; a line that is too long is cut just above the limit."""
     while line := questions.readline(_LONGEST + 1):
         yield line
         while len(line) > _LONGEST and not line.endswith(b"\n"):
@@ -72,7 +72,7 @@ def _lines(questions: BinaryIO) -> Iterator[bytes]:
 
 
 def answer(line: bytes) -> dict[str, Any]:
-    """The answer to one line; whatever is wrong with it is the answer's ``error``.
+    """Return the answer to one line; any failure becomes the answer's ``error``.
 
     >>> answer(b'{"id": 7, "tool": "predcit"}')
     {'id': 7, 'error': "unknown tool 'predcit'; did you mean 'predict'?"}

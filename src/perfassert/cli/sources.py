@@ -14,7 +14,7 @@ from perfassert.kernel.launch import Launch
 
 
 def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """The source, its kernel, how it is compiled, the device."""
+    """Add the options of a source, its kernel, its compilation, and the device."""
     parser.add_argument(
         "source",
         nargs="?" if optional else None,
@@ -45,7 +45,7 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 def add_compilation(
     parser: argparse.ArgumentParser, toolchain: str = "the compiler's release, as 12.4"
 ) -> None:
-    """How source is compiled; ``toolchain``: the help of that option."""
+    """Add options of how source is compiled; ``toolchain`` is the help text of that option."""
     parser.add_argument(
         "-D", "--define", action="append", default=[], metavar="NAME[=VALUE]",
         help="a macro for the compiler (repeatable)",
@@ -59,7 +59,7 @@ def add_compilation(
 
 
 def add_launch(parser: argparse.ArgumentParser) -> None:
-    """Grid or domain, block, arguments, dynamic shared memory."""
+    """Add the options of a launch: grid or domain, block, arguments, dynamic shared memory."""
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks")
     parser.add_argument(
         "--domain", metavar="X[,Y[,Z]]", help="threads that the grid covers, instead of --grid"
@@ -69,7 +69,7 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Kernel arguments, dynamic shared memory."""
+    """Add the options of kernel arguments and of dynamic shared memory."""
     parser.add_argument(
         "--arg", action="append", default=[], metavar="NAME=VALUE",
         help="a number, arithmetic (4096*256), null; NAME.MEMBER=VALUE in a structure",
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def kernel_of(options: argparse.Namespace) -> Kernel:
-    """The kernel that the options name."""
+    """Return the kernel that the options name."""
     from perfassert.frontends.files import frontend_of
 
     path = Path(options.source)
@@ -98,16 +98,16 @@ _OPTIONS = {
     "trip_counts": "trip-count", "arch": "arch", "toolchain": "toolchain", "assume": "assume",
     "constants": "constant",
 }  # fmt: skip
-"""What is said to a front end → the option that says it."""
+"""Name of a front end's setting → name of the option that sets it."""
 
 
 def source_options(options: argparse.Namespace) -> list[str]:
-    """Names of the given options that say how a source is read."""
+    """Return the names of the given options that affect how a source is read."""
     return [_OPTIONS[key] for key in _kernel_settings(options)]
 
 
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What the options of :func:`add_compilation` say to a compiler."""
+    """Return the compiler settings given by the options of :func:`add_compilation`."""
     settings = {
         "defines": dict(map(_macro, options.define)),
         "include_dirs": [_folder(text) for text in options.include_dir],
@@ -118,7 +118,7 @@ def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _folder(text: str) -> str:
-    """As a compiler takes it, from the working directory; else from the source's folder."""
+    """Return an existing folder's absolute path; the compiler looks for others from the source."""
     return str(Path(text).resolve()) if os.path.isdir(text) else text
 
 
@@ -134,7 +134,7 @@ def _kernel_settings(options: argparse.Namespace) -> dict[str, object]:
 
 
 def launch_of(options: argparse.Namespace) -> Launch | None:
-    """The launch, where a block with a grid or a domain is given."""
+    """Return the launch, if a block with a grid or a domain is given; else None."""
     if options.grid is None and options.domain is None and options.block is None:
         return None
     if options.grid is not None and options.domain is not None:
@@ -149,25 +149,25 @@ def launch_of(options: argparse.Namespace) -> Launch | None:
 
 
 def missing_launch_option(options: argparse.Namespace) -> str:
-    """What a launch lacks, and what to do; empty where it lacks nothing."""
+    """Return which launch option is missing and how to give it; empty if none is missing."""
     if options.grid is None and options.domain is None:
         return "--grid is missing; give it, or --domain"
     return "--block is missing; give it" if options.block is None else ""
 
 
 def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Kernel arguments by name."""
+    """Return the kernel arguments by name."""
     return values(options.arg, "--arg")
 
 
 def extent_of(text: str, option: str) -> tuple[int, ...]:
-    """``"16,2,8"`` or ``"16x2x8"``."""
+    """Return the numbers of an extent such as ``"16,2,8"`` or ``"16x2x8"``."""
     separator = "x" if "x" in text and "," not in text else ","
     return tuple(_whole(part, option) for part in text.split(separator))
 
 
 def _macro(text: str) -> tuple[str, str]:
-    """``"N=5"``; a name alone is 1, as compilers have it, and ``"N="`` is nothing."""
+    """Return name and value of ``"N=5"``; ``"N"`` has the value 1, ``"N="`` an empty one."""
     name, equals, value = text.partition("=")
     return name, value if equals else "1"
 

@@ -1,4 +1,4 @@
-"""``perfassert survey``: what is wrong in a library of kernels, worst first, without a launch."""
+"""``perfassert survey``: findings in a library of kernels, worst first, without a launch."""
 
 from __future__ import annotations
 

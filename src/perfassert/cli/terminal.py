@@ -1,6 +1,6 @@
-"""What people see on a terminal: tables as wide as it is, verdicts in colour, bars with time left.
+"""Output for terminals: tables of its width, verdicts in colour, bars with the time left.
 
-Piped, text is printed as it was made; of long work there is a line now and then instead of a bar.
+Piped text is printed unchanged. A log gets a line of progress now and then instead of a bar.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from perfassert.errors import printable
 from perfassert.report.tables import Table, Text, join
 
 SOON, EVERY = 1.0, 10.0
-"""Seconds to the first line of what is under way, on a terminal, and between lines."""
+"""Seconds until the first line of progress on a terminal, and between lines."""
 THREAD = "perfassert progress"
 
 _STYLES = {
@@ -26,20 +26,20 @@ _STYLES = {
     **dict.fromkeys("ok faster improved passed".split(), "green"),
     **dict.fromkeys(("same", "within tolerance"), "dim"),
 }
-"""Of cells that are nothing but a verdict."""
+"""Styles of table cells that hold nothing but a verdict."""
 
 
 class Bar(Protocol):
-    """Is told how much is done, of how much, and perhaps what comes next."""
+    """Callback that is told the amount done, the whole amount, and perhaps the next item."""
 
     def __call__(self, done: int, total: int, what: str = "", /) -> None: ...
 
 
 class PrintableStream:
-    """A stream that text is written to as :func:`perfassert.errors.printable` has it.
+    """Stream that writes text as :func:`perfassert.errors.printable` returns it.
 
-    Names and messages of strangers reach the terminal and the log of a job through it. What is ours
-    to control them with (colours, annotations) is written to ``raw``, the stream itself.
+    Names and messages from other sources reach the terminal and a job's log through this stream.
+    perfassert's own control sequences (colours, annotations) go to ``raw``, the underlying stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -54,13 +54,13 @@ class PrintableStream:
 
 
 def raw(stream: TextIO) -> TextIO:
-    """The stream behind a :class:`PrintableStream`."""
+    """Return the stream behind a :class:`PrintableStream`."""
     return stream.raw if isinstance(stream, PrintableStream) else stream
 
 
 @contextmanager
 def printable_output() -> Iterator[None]:
-    """Standard output and standard error as :class:`PrintableStream`."""
+    """Replace standard output and standard error by a :class:`PrintableStream` each."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, PrintableStream(stream)) for stream in streams)
     try:
@@ -104,11 +104,11 @@ def _rich_table(table: Table) -> object:
 
 @contextmanager
 def progress(name: str, alone: bool = True) -> Iterator[Bar]:
-    """What is under way, on standard error: how much is done, and for how long.
+    """Show on standard error how much of a task is done, and for how long it has run.
 
-    A terminal shows it at once, as a bar with the time left where the amount is known; a log gets
-    a line every ten seconds. ``alone``: nothing else is printed meanwhile; where a program is that
-    runs, a terminal gets lines, too.
+    A terminal shows a bar at once, with the time left where the total amount is known. A log gets a
+    line every ten seconds. ``alone`` says that nothing else is printed meanwhile. With
+    ``alone=False``, as while a program runs, a terminal gets lines as well.
     """
     if _is_live() and alone:
         with _bar(name) as bar:
@@ -154,7 +154,7 @@ def _bar(name: str) -> Iterator[Bar]:
 
 @dataclass(slots=True)
 class _Line:
-    """What a log is told; written by the work, read by the thread that prints."""
+    """One line of progress for a log, written by the work and read by the thread that prints."""
 
     name: str
     started: float

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import pytest
 
 _ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": ""}
-"""Only perfassert's plug-in is loaded, and only this command line has options."""
+"""Environment in which only perfassert's plug-in is loaded and no other options apply."""
 
 
 class _PytestWord(argparse.Action):
-    """Appends the option to ``pytest_words`` as pytest takes it."""
+    """Action that appends the option to ``pytest_words`` in pytest's form."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         words = [option] if self.nargs == 0 else [option, values]
@@ -33,7 +33,7 @@ class _PytestWord(argparse.Action):
 
 
 class _Options:
-    """Stands for pytest's parser and its group: the plug-in adds its options to argparse."""
+    """Stand-in for pytest's parser and group, so that the plug-in adds its options to argparse."""
 
     def __init__(self, group: Any) -> None:
         self._group = group
@@ -42,7 +42,7 @@ class _Options:
         return self
 
     def addini(self, *words: Any, **attributes: Any) -> None:
-        """Ini files are not read."""
+        """Ignore an ini option: ini files are not read."""
 
     def addoption(self, *names: str, **attributes: Any) -> None:
         kept = {k: v for k, v in attributes.items() if k in ("help", "choices", "metavar")}
@@ -113,10 +113,10 @@ def run_perf_files(paths: Sequence[str], words: Sequence[str]) -> int:
 def _perf_files_only(pytest: Any) -> object:
     """Return a plug-in that lets only ``*.perf.toml`` files be collected.
 
-    pytest collects a folder with ``__init__.py`` as a package, which it imports, and other files
-    by what its plug-ins make of them: neither gets past this one. A link to a folder is not
-    entered unless the command line names it: what it leads to is collected where it lies, or lies
-    outside of what was asked for.
+    pytest collects a folder with ``__init__.py`` as a package, which it imports, and collects other
+    files as its plug-ins decide. This plug-in prevents both. A link to a folder is followed only if
+    the command line names it: its target is collected in its own place, or lies outside of what was
+    asked.
     """
     from perfassert.pytest_plugin.toml_items import PerfTomlFile
 

@@ -1,4 +1,4 @@
-"""A tool's signature as a JSON Schema, and a call of a tool that a client asks for by name."""
+"""Schema of a tool's arguments as JSON Schema, and calls of tools by name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from perfassert.cli.tools import TOOLS
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
 
 _ONE_AT_A_TIME = Lock()
-"""The model's caches belong to one thread at a time."""
+"""Lock of the model's caches, which one thread at a time may use."""
 _TYPES = {str: "string", int: "integer", bool: "boolean", dict: "object", list: "array"}
 
 
 def tool_schema(tool: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments of a tool, closed: an unknown name is an error.
+    """Return the schema of a tool's arguments; unknown names are errors.
 
     >>> from perfassert.cli.tools import compare
     >>> schema = tool_schema(compare)
@@ -53,7 +53,7 @@ def _type_schema(hint: Any) -> dict[str, Any]:
 
 
 def describe_tools() -> list[dict[str, Any]]:
-    """Name, description and input schema of every tool."""
+    """Return name, description and input schema of every tool."""
     return [
         {"name": name, "description": describe_tool(tool), "input_schema": tool_schema(tool)}
         for name, tool in TOOLS.items()
@@ -61,7 +61,7 @@ def describe_tools() -> list[dict[str, Any]]:
 
 
 def describe_tool(tool: Callable[..., Any]) -> str:
-    """Its docstring, as one paragraph."""
+    """Return a tool's docstring as one paragraph."""
     return " ".join((inspect.getdoc(tool) or "").split())
 
 
@@ -91,7 +91,7 @@ def call_tool(name: object, arguments: object) -> dict[str, Any]:
 
 
 def error_text(error: Exception) -> str:
-    """What the command line would print of it; of an internal error its kind alone."""
+    """Return an error's text as on the command line; for an internal error only its class name."""
     if isinstance(error, MissingArgument):
         return error.command_line_text
     if isinstance(error, (PerfAssertError, ExpectationFailed)):

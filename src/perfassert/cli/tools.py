@@ -1,9 +1,10 @@
-"""What programs ask over ``perfassert serve`` and ``perfassert mcp``: each tool is a function.
+"""Tools for programs behind ``perfassert serve`` and ``perfassert mcp``, one function each.
 
-A tool takes plain data, returns plain data, and raises what the command of the same name prints.
-Results are short: what decides. ``details=True`` asks for all. Kernels stay compiled between
-questions. Files outside of the folder that :func:`confine` names are refused, and so is every
-compiler option that a file may not ask for; no text of a client is a command line.
+A tool takes plain data, returns plain data, and raises the error that the command of the same name
+prints. Results are short by default and hold what decides; ``details=True`` returns everything.
+Kernels stay compiled between questions. A tool refuses files outside of the folder that
+:func:`confine` names, and every compiler option that a file may not ask for. No text of a client
+becomes a command line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from perfassert.system.python_children import isolate_imports
 Extent = Union[int, list[int]]
 """Up to three numbers, x first."""
 _FIRST = 3
-"""Items of a list in a short result."""
+"""Most items of a list in a short result."""
 
 
 def confine() -> Path:
@@ -299,11 +300,11 @@ TOOLS: Mapping[str, Callable[..., dict[str, Any]]] = {
     tool.__name__: tool
     for tool in (kernels, predict, explain, advise, whatif, rank, compare, diff, devices)
 }
-"""By name."""
+"""Tools by name."""
 
 
 def _short(prediction: Prediction) -> dict[str, Any]:
-    """What decides, under the names that the whole prediction has."""
+    """Return the deciding values of a prediction, under the keys of the whole prediction."""
     data = prediction.to_dict(diagnosis=False)
     kept = ("kernel", "device", "time", "speed_of_light", "headroom", "limiter", "confidence")
     bounds = sorted(data["bounds"].items(), key=lambda item: -item[1])[:_FIRST]
@@ -352,7 +353,7 @@ def _kernel(
     options: Sequence[str] | None,
     include_dirs: Sequence[str] | None,
 ) -> Kernel:
-    """The kernel of a file; what it is compiled to is recalled as long as that stays as it is."""
+    """Return the kernel of a file; its compiled code is reused until the file changes."""
     from perfassert.cli.sources import kernel_of
 
     path = _inside(source)
@@ -410,7 +411,7 @@ def _extent(value: Extent) -> tuple[int, ...]:
 
 
 def _arguments(args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Numbers as they are; text as ``--arg`` takes it."""
+    """Return numbers unchanged, and text as ``--arg`` reads it."""
     from perfassert.cli.values import value
 
     def read(name: str, given: Any) -> Any:
@@ -426,12 +427,12 @@ def _arguments(args: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _device(name: str) -> str:
-    """A name or alias, or a device file that may be read."""
+    """Return a device's name or alias, or a device file that may be read."""
     return str(_inside(name)) if os.sep in name or name.endswith(".toml") else name
 
 
 def _inside(path: str) -> Path:
-    """The path, relative to the working directory; links count as what they lead to."""
+    """Return the path relative to the working directory; links count as their targets."""
     try:
         impossible = b"\0" in os.fsencode(path)
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell

@@ -1,4 +1,4 @@
-"""``perfassert validate SUITE.toml``: how far predictions are from measurements."""
+"""``perfassert validate SUITE.toml``: errors of predictions against measurements."""
 
 from __future__ import annotations
 
@@ -107,15 +107,15 @@ def _date(text: str) -> date:
 
 
 def _row_limit(text: str) -> tuple[str, int]:
-    """File name of a suite, empty for all others, and its number of rows."""
+    """Return a suite's file name and its number of rows; the empty name means all others."""
     name, _, number = text.rpartition("=")
     return name, positive(number)
 
 
 def run(options: argparse.Namespace) -> int:
-    """0, or 1 where nothing could be predicted or a median is too far off; then nothing is written.
+    """Return 0; or 1, without writing files, if nothing is predicted or a median is too far off.
 
-    What can be wrong with suites, data, record and options comes up before the first prediction.
+    Mistakes in suites, data, record and options are reported before the first prediction.
     """
     from perfassert.lab.validation import ablate, explain, headroom
     from perfassert.lab.validation.accuracy import page_date
@@ -204,7 +204,7 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
 
 
 def _common_limit(options: argparse.Namespace) -> int | None:
-    """How many rows of each suite are taken that no option names."""
+    """Return the most rows to take of a suite without a limit of its own; None: all rows."""
     return dict(options.rows).get("")
 
 

@@ -17,7 +17,7 @@ _NULL = ("null", "None", "nullptr")
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    """``"n=100"`` → name and value."""
+    """Return name and value of a text such as ``"n=100"``."""
     name, equals, value = text.partition("=")
     if not name.strip() or not equals:
         raise LaunchError(f"{option}: {text!r} is not of the form NAME=VALUE")
@@ -68,7 +68,7 @@ def _digits(text: str, where: str) -> int:
 
 
 def _parse_buffer(text: str, where: str) -> Buffer:
-    """A call of ``Buffer`` with numbers, texts and tuples; nothing is evaluated."""
+    """Read a call of ``Buffer`` with numbers, texts and tuples; nothing is evaluated."""
     try:
         call = read_call(text)
         given = [_plain(one) for one in call.given]

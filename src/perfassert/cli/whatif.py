@@ -1,4 +1,4 @@
-"""``perfassert whatif``: a launch predicted again with something changed."""
+"""``perfassert whatif``: prediction of a launch before and after changes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _predict_both(requested: RequestedLaunch, texts: list[str]) -> WhatIf:
 
 
 def changes_of(texts: list[str], launch: Launch) -> dict[str, Any]:
-    """As :func:`perfassert.whatif` takes them; arguments that are not changed stay as they are."""
+    """Return changes for :func:`perfassert.whatif`; arguments not named keep their values."""
     from perfassert.kernel.graph import Latency
 
     changes = values((t for t in texts if not t.startswith(_ARGUMENT)), _OPTION)
@@ -93,7 +93,7 @@ def changes_of(texts: list[str], launch: Launch) -> dict[str, Any]:
 
 
 def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The old arguments with the new values; so the members of structures."""
+    """Return the old arguments updated by the new values, also inside of structures."""
     merged = dict(old)
     for name, value in new.items():
         before = merged.get(name)

@@ -1,1 +1,1 @@
-"""Two reports → what has become faster and slower."""
+"""Comparisons of two reports, or of the kernels of two sides."""

@@ -1,7 +1,7 @@
-"""What a change can move: launches, tests by their baselines, and commands that a file maps to.
+"""Launches, tests and commands that a change can affect; a file maps commands to sources.
 
-A kernel with the same machine code on both sides, whose launches are predicted the same, can move
-nothing. The others are sought by their names in the baselines of the repository.
+A kernel affects nothing if both sides have the same machine code and the same predictions of its
+launches. Tests of the other kernels are found by the kernels' names in the repository's baselines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LISTED = 40  # of one kind, in text
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """A command to run where a kernel's name or file, as ``of`` says, is like ``pattern``."""
+    """Command to run if a kernel's name or file, as ``of`` says, matches ``pattern``."""
 
     of: str
     pattern: str
@@ -37,8 +37,10 @@ class CommandPattern:
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Each in the order of its name: kernels with their files, labels of launches, tests, files of
-    baselines, and commands, which nobody has run."""
+    """Affected items, sorted by name; the commands are only listed and not run.
+
+    The items are kernels with their files, labels of launches, tests, and files of baselines.
+    """
 
     kernels: tuple[tuple[str, str], ...]
     launches: tuple[str, ...]
@@ -47,14 +49,14 @@ class Affected:
     commands: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Return plain data that JSON can hold."""
         return {
             "kernels": [{"name": name, "file": file} for name, file in self.kernels],
             **{kind: list(getattr(self, kind)) for kind in _KINDS},
         }
 
     def text(self) -> str:
-        """What the command prints below the comparison."""
+        """Return the text that the command prints below the comparison."""
         if not self.kernels and not self.launches:
             return "affected: nothing; code and volumes are the same"
         kinds: Mapping[str, Sequence[str]] = {
@@ -75,7 +77,7 @@ class Affected:
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """As part of a comment: tests and commands, which one may want to run."""
+        """Return the affected tests and commands as part of a comment on a pull request."""
         rows = [f"- {code(name)}" for name in (*self.tests, *self.commands)[:_LISTED]]
         return "\n".join((words(self.text().partition("\n")[0]), "", *rows)).rstrip()
 
@@ -93,8 +95,11 @@ def find_affected(
     roots: Sequence[Path],
     commands: Sequence[CommandPattern],
 ) -> Affected:
-    """``roots``: the repository as the head has it, then as the base has it; files are relative to
-    them, and baselines are read from the first."""
+    """Return what a change affects.
+
+    ``roots`` are the repository in the head, then in the base. Files are relative to them, and
+    baselines are read from the first.
+    """
     moved = _moved_launches(times)
     kernels = [k for k in code_diff.kernels if not k.has_same_code or _is_launched(k, moved, times)]
     places = [(k, relative_to_roots(k.path, roots)) for k in kernels]
@@ -115,7 +120,7 @@ def find_affected(
 
 
 def _moved_launches(times: LaunchComparison | None) -> set[str]:
-    """Those whose prediction is another one in anything that is compared."""
+    """Return launches whose predictions differ in anything that is compared."""
     items = times.comparison.items if times is not None else ()
     return {i.key.test for i in items if i.status is not Status.SAME or i.components or i.metrics}
 
@@ -126,7 +131,7 @@ def _is_launched(kernel: KernelDiff, moved: set[str], times: LaunchComparison | 
 
 
 def _tests_of(names: Sequence[str], root: Path) -> Iterator[tuple[str, str]]:
-    """Files of baselines, with the tests that predict one of the kernels."""
+    """Yield files of baselines, with the tests that predict one of the kernels."""
     for path in _baseline_files(root):
         module = files.module_of(path)
         suffix = ".toml" if module.suffix == ".perf" else ".py"

@@ -1,4 +1,4 @@
-"""Base + head → per prediction: slower, faster, new, gone, and what it differs in."""
+"""Comparison of two reports: is each prediction slower, faster, new or gone, and why?"""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _OF_VERDICT = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One prediction. ``base`` or ``head`` is None where that side does not have it.
+    """One prediction; ``base`` or ``head`` is None if that side does not have it.
 
-    ``metrics``: those that differ, time among them; of a new prediction, all. ``reason``: why it
-    is slower or incomparable.
+    ``metrics`` are those that differ, time included; of a new prediction, all. ``reason`` says why
+    it is slower or incomparable.
     """
 
     key: PredictionKey
@@ -47,33 +47,33 @@ class Item:
 
     @property
     def reported(self) -> Reported:
-        """The newer side that there is."""
+        """Prediction of the head, or of the base if the head has none."""
         newest = self.head or self.base
         assert newest is not None
         return newest
 
     @property
     def lines(self) -> tuple[LineChange, ...]:
-        """Lines of compiled code that cost something else."""
+        """Lines of compiled code whose costs have changed."""
         if self.base is None or self.head is None:
             return ()
         return line_changes(self.base.lines, self.head.lines)
 
     @property
     def share(self) -> float | None:
-        """How much longer it takes, as a share of the base."""
+        """Relative change of the time from base to head; ``None`` without both times."""
         if self.base is None or self.head is None or not self.base.prediction.time:
             return None
         return float(self.head.prediction.time) / float(self.base.prediction.time) - 1
 
     @property
     def place(self) -> Place | None:
-        """The line to look at."""
+        """Source line to blame, in the head or, if the head lacks the prediction, in the base."""
         return self.reported.place
 
     @property
     def device(self) -> str:
-        """Both, where they differ."""
+        """Name of the device; both names if they differ."""
         sides = [side.prediction.device for side in (self.base, self.head) if side]
         return " → ".join(dict.fromkeys(sides))
 
@@ -86,17 +86,17 @@ class ReportComparison:
     items: tuple[Item, ...]
 
     def of(self, *statuses: Status) -> tuple[Item, ...]:
-        """The predictions with one of these."""
+        """Return the predictions with one of these statuses."""
         return tuple(item for item in self.items if item.status in statuses)
 
     @property
     def counts(self) -> Mapping[Status, int]:
-        """Status → predictions, for those that occur."""
+        """Status → number of predictions, for statuses that occur."""
         return count(item.status for item in self.items)
 
 
 def time_tolerance(text: str) -> Tolerance:
-    """``"2 %"``; raises :class:`ExpectationError` for a text without meaning."""
+    """Return the tolerance of a text such as ``"2 %"``; :class:`ExpectationError` if invalid."""
     return tolerances(text, {})[0]["time"]
 
 
@@ -106,8 +106,10 @@ def compare(
     tolerance: Tolerance | None = None,
     incomparable: Mapping[str, str] = _NONE,
 ) -> ReportComparison:
-    """Compare prediction by prediction; ``tolerance``: how far times may grow, by default
-    :data:`DEFAULT_TOLERANCE`; ``incomparable``: test → why its predictions cannot be compared.
+    """Compare two reports, prediction by prediction.
+
+    ``tolerance`` is how far times may grow, by default :data:`DEFAULT_TOLERANCE`. ``incomparable``:
+    test → why its predictions cannot be compared.
 
     Raises :class:`ReportError` for files that cannot be compared: a report and a single
     prediction, or different versions of the model.
@@ -142,7 +144,10 @@ def _item(
     broken: str,
     never: str,
 ) -> Item:
-    """``broken``: why the head may not have it; ``never``: why the base may not."""
+    """Return one compared prediction.
+
+    ``broken`` says why the head may lack it, ``never`` why the base may.
+    """
     if base is None and never:
         return Item(key, Status.INCOMPARABLE, base, head, reason=f"the base is broken: {never}")
     if base is None:
@@ -193,7 +198,7 @@ def _contradiction(base: Reported, head: Reported) -> str:
 
 
 def _values(entry: Entry, reported: Reported) -> dict[str, Value]:
-    """Metrics, those of plug-ins last."""
+    """Return the metrics, those of plug-ins last."""
     own = {name: entry[name] for name in METRICS if name in entry}
     return {**own, **{k: v for k, v in reported.metrics.items() if k not in own}}
 

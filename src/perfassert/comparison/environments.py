@@ -26,14 +26,14 @@ _VERSION = r"[0-9][A-Za-z0-9+!_-]*(?:\.[A-Za-z0-9+!_-]+)*"
 _EXTRAS = rf"\[{_NAME}(?:,{_NAME})*\]"
 _PAIR = re.compile(rf"({_NAME}(?:{_EXTRAS})?)==({_VERSION})\.\.({_VERSION})")
 _KEPT = 8
-"""Environments; those that were not used for longest are removed."""
+"""Most environments that are kept; the least recently used are removed."""
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _LINES = 12  # of a failed program's output
 
 
 @dataclass(frozen=True, slots=True)
 class VersionPair:
-    """A distribution, with extras or without, and two of its versions, the older one first."""
+    """Distribution, with or without extras, and two of its versions, the older one first."""
 
     name: str
     base: str
@@ -80,7 +80,7 @@ def make_environment(name: str, version: str) -> Path:
 
 
 def _place(name: str, version: str) -> Path:
-    """The folder of an environment: another one beside another interpreter or environment."""
+    """Return an environment's folder, which differs for each interpreter or environment in use."""
     key = "\0".join((name.lower(), version, sys.version, sys.prefix))
     digest = sha256(key.encode()).hexdigest()[:12]
     return cache.folder() / "environments" / f"{name}-{version}-{digest}"

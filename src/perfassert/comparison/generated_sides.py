@@ -1,4 +1,4 @@
-"""The kernels that modules compile and tests predict in one environment."""
+"""Kernels that modules compile, and predictions of tests, in one environment."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from perfassert.errors import KernelSourceError
 _TESTS = ("test_*.py", "*_test.py", "*.perf.toml")
 _COMPILED = (".cubin", ".ptx")
 _PYTEST = "import sys; del sys.path[0]; import pytest; sys.exit(pytest.main())"
-"""Runs pytest as its command does, which imports nothing that lies in the working directory."""
+"""Program that runs pytest as its command does, without imports from the working directory."""
 _ENDS = (0, 1)
-"""Exit statuses of pytest whose report is whole: passed, failed."""
+"""Exit statuses of pytest with a complete report: passed, failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """``code``: a folder with the kernels that modules compile; ``report``: what tests predict."""
+    """``code``: folder of the kernels that modules compile; ``report``: predictions of tests."""
 
     code: Path | None
     report: Path | None
@@ -82,7 +82,7 @@ def _is_test(path: str) -> bool:
 
 
 def _with_folder(folder: Path, arch: str | None) -> dict[str, str]:
-    """The environment, with a folder in which generators leave what they compile.
+    """Return the environment variables, with a folder for what generators compile.
 
     Sources: Triton's ``knobs.py`` (``TRITON_CACHE_DIR``); the CUTLASS DSL's documentation of
     debugging (``CUTE_DSL_KEEP_CUBIN``, ``_KEEP_PTX``, ``_DUMP_DIR``, ``_ARCH``); Warp's

@@ -1,4 +1,4 @@
-"""GitHub Actions: annotations at source lines, and the summary of the job."""
+"""Output for GitHub Actions: annotations at source lines, and the summary of the job."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def tell(lines: Iterable[str], summary: str, stream: TextIO) -> None:
 
 
 def run_page() -> str:
-    """The address of the workflow's run, which has the artifacts; ``""`` where there is none."""
+    """Return the address of the workflow's run, which has the artifacts; ``""`` without one."""
     names = ("SERVER_URL", "REPOSITORY", "RUN_ID")
     server, repository, run = (os.environ.get(f"GITHUB_{name}", "") for name in names)
     return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else ""
 
 
 def annotation(title: str, message: str, file: str = "", line: int = 0) -> str:
-    """A warning, at a line of a file where they are known."""
+    """Return a warning, at a line of a file if they are known."""
     place = f"file={_property(file)}," if file else ""
     if line:
         place += f"line={_property(str(line))},"

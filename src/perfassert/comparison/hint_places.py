@@ -23,13 +23,16 @@ Value = TypeVar("Value")
 
 
 class UndecidedHint(Exception):
-    """A hint of one side for which the other side's code does not determine a place."""
+    """Error for a hint of one side whose place in the other side's code is not determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A loop or load. ``keys``: the names that a hint may have for it, the most specific first;
-    ``text``: its line with single blanks, empty where it cannot be read."""
+    """Loop or load in the code.
+
+    ``keys`` are the names that a hint may use for it, the most specific first. ``text`` is its line
+    with single blanks, empty if the line cannot be read.
+    """
 
     keys: tuple[str, ...]
     file: str = ""
@@ -38,7 +41,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Its most specific name."""
+        """Most specific name of the place; empty if there is none."""
         return self.keys[0] if self.keys else ""
 
     @property
@@ -101,7 +104,7 @@ def find_places(code: BuiltCode, side: str, folder: Path, other: Path) -> CodePl
 
 
 def _read_lines(file: str, known: Mapping[str, str], folder: Path, other: Path) -> list[str]:
-    """Split as compilers count lines: at line feeds alone."""
+    """Return a file's lines as compilers count them: split at line feeds only."""
     if file in known:
         return known[file].split("\n")
     path = Path(file).resolve()
@@ -121,7 +124,7 @@ def _place(
 
 
 def _statement(lines: Sequence[str], line: int) -> str:
-    """The line, and those after it up to where its parentheses are closed.
+    """Return a line, and the lines after it until its parentheses are closed.
 
     >>> _statement(["for (int i = 0;", "     i < n; ++i) {", "}"], 1)
     'for (int i = 0; i < n; ++i) {'
@@ -200,7 +203,7 @@ class _Move(Generic[Value]):
         return result
 
     def _keys_by_text(self, keys: Sequence[str | None]) -> list[str | None]:
-        """The key of the hint, if any, that each new place has by the text of its line."""
+        """Return each new place's key of a hint, if any, found by the text of its line."""
         hinted = {p.text: k for p, k in zip(self.before, keys, strict=True) if k is not None}
         result: list[str | None] = [hinted.get(place.text) for place in self.after]
         for text, key in hinted.items():
@@ -230,8 +233,10 @@ class _Move(Generic[Value]):
     def _keys_by_line(
         self, old: Sequence[int], new: Sequence[int], keys: Sequence[str | None]
     ) -> dict[int, str | None] | None:
-        """Line of the new code → its key, for lines of one text between which all is as it was;
-        None where it is not, or where places on one line have different hints."""
+        """Return line of the new code → its key, for equal lines between which nothing has changed.
+
+        The result is None if something has, or if places on one line have different hints.
+        """
         regions = []
         for numbers, places, side in ((old, self.before, self.old), (new, self.after, self.new)):
             lines = [places[n].line for n in numbers]
@@ -259,6 +264,6 @@ class _Move(Generic[Value]):
 
 
 def _first_lines(places: Sequence[Place], texts: Mapping[str, str]) -> list[str]:
-    """The texts in the order of the first lines that have them."""
+    """Return the texts in the order of the first lines that have them."""
     ordered = sorted(places, key=lambda place: place.position)
     return list(dict.fromkeys(place.text for place in ordered if place.text in texts))

@@ -1,4 +1,4 @@
-"""What baselines were, commit by commit: nothing is stored but the files in ``__perf__/``."""
+"""History of baselines, commit by commit, read from git: only files in ``__perf__/`` store it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """A commit that moved a baseline's time; ``share``: of the time before, None where ``reason``
-    says that the two cannot be compared. ``cause``: what differs most, in words."""
+    """Commit that changed a baseline's time.
+
+    ``share`` is the relative change, None if ``reason`` says why the two are incomparable.
+    ``cause`` is the largest difference in words.
+    """
 
     commit: Commit
     before: float
@@ -50,8 +53,7 @@ class TimeStep:
 
 @dataclass(frozen=True, slots=True)
 class BaselineHistory:
-    """One baseline over the commits: its states, oldest first, each with the commit that wrote it,
-    and the steps of its time between them."""
+    """States of one baseline, oldest first, each with its commit, and the steps of its time."""
 
     file: str
     key: BaselineKey
@@ -60,7 +62,7 @@ class BaselineHistory:
 
     @property
     def times(self) -> tuple[tuple[Commit, float], ...]:
-        """Where it changes."""
+        """Commits at which the time changes, with the new time in seconds."""
         changes: list[tuple[Commit, float]] = []
         for commit, entry in self.states:
             time = float(entry.get("time", 0.0))
@@ -70,18 +72,19 @@ class BaselineHistory:
 
     @property
     def alternative(self) -> str:
-        """The name of the alternative baselines that it is one of, if any."""
+        """Name of the alternative baselines that it belongs to, if any."""
         return alternative(Path(self.file))
 
     @property
     def name(self) -> str:
-        """The test with what tells its baselines apart, but for the device."""
+        """Test with the names that distinguish its baselines, without the device."""
         names = [self.key.name] if self.key.name != DEFAULT_NAME else []
         return ", ".join([self.key.test, *names, *filter(None, [self.alternative])])
 
     @property
     def loss(self) -> float:
-        """The product of all steps that can be compared, less 1."""
+        """Relative change of the time over all comparable steps: the product of steps, less 1."""
+        # Steps of +10 % and -10 %: 1.1 · 0.9 - 1 = -1 %
         whole = 1.0
         for step in self.steps:
             whole *= 1 + (step.share or 0.0)
@@ -90,8 +93,11 @@ class BaselineHistory:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every baseline, the greatest loss first; ``unreadable``: revisions of files that are none.
-    ``commits``: those that wrote baselines, oldest first."""
+    """All baselines, the greatest loss first.
+
+    ``unreadable``: revisions of files that are no baselines. ``commits``: those that wrote
+    baselines, oldest first.
+    """
 
     commits: tuple[Commit, ...]
     lines: tuple[BaselineHistory, ...]
@@ -99,10 +105,10 @@ class History:
 
 
 def history(path: Path, revisions: str = "HEAD", progress: Progress | None = None) -> History:
-    """Of the baselines below ``path``; ``revisions``: as git names a commit or a range.
+    """Return the history of the baselines below ``path``.
 
-    ``progress`` is told how many commits are read, of how many. The first state of a range is that
-    of the commit before it.
+    ``revisions`` is a commit or a range as git names it. The first state of a range is that of the
+    commit before it. ``progress`` is told the number of commits read, and of all commits.
     """
     commits, wanted = _commits(path, revisions)
     texts = _texts([(c.digest, f) for c in commits for f in c.files])
@@ -127,8 +133,11 @@ _Place = tuple[str, BaselineKey]
 
 @dataclass(slots=True)
 class _Reading:
-    """What is known of files so far: their newest entries, with the commit that wrote each.
-    ``states``: those of baselines that a commit of the range wrote, the one before it first."""
+    """Newest entry of each baseline, with the commit that wrote it, while commits are read.
+
+    ``states`` has the baselines that a commit of the range wrote; the state before the range is
+    first.
+    """
 
     known: dict[str, dict[BaselineKey, Entry]] = field(default_factory=dict)
     newest: dict[_Place, tuple[Commit, Entry]] = field(default_factory=dict)
@@ -137,7 +146,7 @@ class _Reading:
     unreadable: list[str] = field(default_factory=list)
 
     def add(self, commit: Commit, file: str, text: bytes, in_range: bool) -> None:
-        """The next state of a file; only those in the range are told."""
+        """Add the next state of a file; only states in the range are stored."""
         try:
             entries = parse_file(text, f"{commit.digest[:12]}:{file}")
         except BaselineError as error:
@@ -170,9 +179,9 @@ def _step(commit: Commit, key: BaselineKey, old: Entry, new: Entry) -> TimeStep 
 
 
 def cause_of(old: Entry, new: Entry) -> str:
-    """Why a state is slower than the one before, or what it no longer has where it is faster.
+    """Return why a state is slower than the one before, or what a faster state no longer has.
 
-    What differs most, where neither is known.
+    If neither is known, return the largest difference.
     """
     if reason := explain_rise(old, new):
         return reason
@@ -183,8 +192,11 @@ def cause_of(old: Entry, new: Entry) -> str:
 
 
 def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
-    """Oldest first, those that touch baselines; merges say nothing of their own. And which of them
-    are meant: what comes before a range says what its first commit changed, and stands first."""
+    """Return commits that touch baselines, oldest first, and the digests of those in the range.
+
+    Merges have no changes of their own. Commits before the range stand first: they show what the
+    range changed.
+    """
     below = "" if str(path) == "." else f"{path.as_posix()}/"
     wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/**/*.toml"
     check_revision(revisions)
@@ -201,7 +213,7 @@ def _commit(digest: str, date: str, author: str, subject: str, files: str) -> Co
 
 
 def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]:
-    """By commit and file; empty for a file that the commit removed. One process for all."""
+    """Return contents by commit and file, from one git process; empty for a removed file."""
     if not wanted:
         return {}
     asked = "".join(f"{digest}:./{file}\n" for digest, file in wanted).encode()
@@ -209,7 +221,10 @@ def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]
 
 
 def _answers(output: bytes) -> Iterator[bytes]:
-    """``<object> blob <bytes>``, the content, a newline; or ``… missing``."""
+    """Yield contents from git's answers: ``<object> blob <bytes>``, content, newline.
+
+    An answer ``… missing`` is an empty content.
+    """
     at = 0
     while at < len(output):
         end = output.index(b"\n", at)
@@ -223,9 +238,9 @@ def _answers(output: bytes) -> Iterator[bytes]:
 
 
 def steps_of_test(history: History, test: str) -> list[tuple[BaselineHistory, TimeStep]]:
-    """The steps of the baselines of a test, the greatest loss first.
+    """Return the steps of a test's baselines, the greatest loss first.
 
-    :class:`BaselineError` where no baseline is called so.
+    Raises :class:`BaselineError` if no baseline has that name.
     """
     lines = [line for line in history.lines if test in (line.key.test, str(line.key))]
     if not lines:

@@ -1,4 +1,4 @@
-"""The history of baselines as one HTML file: every metric over the commits that wrote it."""
+"""History of baselines as one HTML file: every metric over the commits that wrote it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MORE_IS_BETTER = ("occupancy",)
 
 
 def history_page(history: History, revisions: str) -> str:
-    """``revisions``: as the user named them, for the heading."""
+    """Return the page; ``revisions`` are named in the heading as the user gave them."""
     return page("history", "Predicted performance over the commits", page_data(history, revisions))
 
 
 def page_data(history: History, revisions: str) -> Mapping[str, Any]:
-    """What the page is drawn from; commits are numbered, values stand where they change."""
+    """Return the page's data: numbered commits, and values at the commits that change them."""
     numbers = {commit.digest: number for number, commit in enumerate(history.commits)}
     lines = [_line(line, numbers) for line in history.lines]
     used = {name for line in lines for name in line["points"]}
@@ -67,7 +67,7 @@ def _line(line: BaselineHistory, numbers: Mapping[str, int]) -> Mapping[str, Any
 
 
 def _points(states: Sequence[tuple[int, Entry]]) -> Mapping[str, list[tuple[int, float]]]:
-    """Metric → its values, each with the number of the commit since which it is so."""
+    """Return metric → its values, each with the number of the commit that wrote it first."""
     points: dict[str, list[tuple[int, float]]] = {}
     for at, entry in states:
         for metric in stored_metrics():

@@ -1,4 +1,4 @@
-"""Code of two sides → per kernel what has changed, without a launch, and what of it fails."""
+"""Changes of each kernel between the code of two sides, without a launch, and their failures."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ _NAMED_FILES = 5
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A kernel and the file that it is in; ``file``: its path below the folder that was given;
-    ``options``: those of its own that the file is compiled with."""
+    """Kernel with its file.
+
+    ``file`` is its path below the given folder. ``options`` are those that this file alone is
+    compiled with.
+    """
 
     info: KernelInfo
     file: str
@@ -36,8 +39,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class CodeSide:
-    """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled;
-    ``converted``: sources that are not as their commit has them."""
+    """Kernels of one side.
+
+    ``broken``: file → why nothing of it can be read or compiled. ``converted``: sources whose text
+    differs from their commit's.
+    """
 
     name: str
     folder: Path
@@ -48,11 +54,12 @@ class CodeSide:
 
 @dataclass(frozen=True, slots=True)
 class KernelDiff:
-    """One kernel. ``changes``: numbers that differ, of a new one all; ``mix``, ``accesses``: counts
-    that do. ``file``: below the folder that was given, empty where a file was; ``path``: of it.
+    """Changes of one kernel: ``changes`` of numbers, and ``mix`` and ``accesses`` of counts.
 
-    ``failures``: in words, what goes further than is allowed; ``reason``: why it is broken;
-    ``proposed``: times at a launch that nobody has recorded.
+    A new kernel has all its numbers in ``changes``. ``file`` is its path below the given folder,
+    empty if a file was given; ``path`` is the whole path. ``failures`` are exceeded limits in
+    words; ``reason`` says why it is broken; ``proposed`` are times at a launch that was not
+    recorded.
     """
 
     status: Status
@@ -68,23 +75,23 @@ class KernelDiff:
 
     @property
     def shown_file(self) -> str:
-        """As reports have it: the name of the file, where nothing else was compared."""
+        """Name of the file in reports; if only one file was compared, the name of its path."""
         return self.file or self.path.name
 
     @property
     def has_same_code(self) -> bool:
-        """Whether both sides have it, with the same machine code."""
+        """True if both sides have the kernel, with the same machine code."""
         base, head = self.pair.base, self.pair.head
         return base is not None and head is not None and base.digest == head.digest
 
     @property
     def name(self) -> str:
-        """As the head calls it; both names where it was renamed."""
+        """Name of the kernel in the head; for a renamed kernel, both names."""
         return " → ".join(self._names)
 
     @property
     def shown_name(self) -> str:
-        """The same as tables have it."""
+        """Name of the kernel as tables show it."""
         return " → ".join(map(short_name, self._names))
 
     @property
@@ -95,8 +102,11 @@ class KernelDiff:
 
 @dataclass(frozen=True, slots=True)
 class CodeDiff:
-    """All kernels, worst first; ``broken``: files of the head that cannot be read or compiled;
-    ``notes``: what else a reader of the comparison has to know, in sentences."""
+    """Changes of all kernels, worst first.
+
+    ``broken``: files of the head that cannot be read or compiled. ``notes``: further remarks for a
+    reader of the comparison, in sentences.
+    """
 
     base: str
     head: str
@@ -105,16 +115,16 @@ class CodeDiff:
     notes: tuple[str, ...] = ()
 
     def of(self, *statuses: Status) -> tuple[KernelDiff, ...]:
-        """The kernels with one of these."""
+        """Return the kernels with one of these statuses."""
         return tuple(k for k in self.kernels if k.status in statuses)
 
     @property
     def counts(self) -> Mapping[Status, int]:
-        """Status → kernels, for those that occur."""
+        """Status → number of kernels, for statuses that occur."""
         return count(kernel.status for kernel in self.kernels)
 
     def fails(self, limits: ChangeLimits, allow_gone: bool) -> bool:
-        """Whether something is worse, lost, or new where that is a failure."""
+        """Return True if a kernel is worse, lost or new where that counts as a failure."""
         lost = bool(self.of(Status.BROKEN, Status.GONE) or self.broken) and not allow_gone
         worse = any(kernel.failures for kernel in self.kernels)
         worse = worse or (limits.worse and bool(self.of(Status.WORSE)))
@@ -153,7 +163,7 @@ def _conversion_note(side: CodeSide) -> str:
 
 
 def worst_first(kernel: KernelDiff) -> tuple[int, bool]:
-    """The worst first, and of those what fails."""
+    """Sort key: the worst status first and, within a status, failures first."""
     return ORDER[kernel.status], not kernel.failures
 
 
@@ -186,8 +196,10 @@ def _compare_pair(
 
 
 def verdict(signs: Iterable[int], failures: Sequence[str]) -> Status:
-    """Of what has become better (above 0) and worse (below 0); what goes further than is allowed
-    decides alone."""
+    """Return the status of changes for the better (above 0) and for the worse (below 0).
+
+    Any failure, which is a change beyond its limit, makes the status ``WORSE``.
+    """
     if failures:
         return Status.WORSE
     known = {(sign > 0) - (sign < 0) for sign in signs} - {0}
@@ -210,7 +222,7 @@ def _changes(
 
 
 def _failures(changes: Sequence[Change], limits: ChangeLimits) -> Iterable[str]:
-    """A block that no longer fits has no occupancy left."""
+    """Yield exceeded limits in words; a block that no longer fits has an occupancy of 0."""
     for change in changes:
         for limit in limits.of({change.metric.partition(" of ")[0]}):
             if limit.is_exceeded(number(change.before), number(change.after)):
@@ -218,5 +230,5 @@ def _failures(changes: Sequence[Change], limits: ChangeLimits) -> Iterable[str]:
 
 
 def number(value: Value) -> float:
-    """Of a side that has none: 0."""
+    """Return a value as a number; 0 for a side without one."""
     return float(value) if isinstance(value, (int, float)) else 0.0

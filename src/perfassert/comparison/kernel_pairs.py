@@ -1,7 +1,8 @@
-"""Which kernel of the head is which of the base: by name, else by code, else by what it is made of.
+"""Matching of kernels of the base and the head: by name, else by code, else by instruction mix.
 
-A renamed kernel has the same machine code or, where it was changed as well, almost the same mix of
-instructions: then the pair must be the best for both sides, and the report says how alike they are.
+A renamed kernel has the same machine code or, if it was also changed, almost the same mix of
+instructions. In the second case, the pair must be the best for both sides, and the report states
+the similarity.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ALIKE = 0.8  # of the instructions: below it two kernels are not taken for one
 
 
 class By(str, Enum):
-    """What two kernels were recognised by."""
+    """Property by which two kernels were matched."""
 
     NAME = "name"
     CODE = "code"
@@ -26,7 +27,7 @@ class By(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """``base`` or ``head`` is None where that side does not have it; ``likeness``: a share."""
+    """Kernel of the base and of the head, None on a side without it; ``likeness`` is a share."""
 
     base: KernelInfo | None
     head: KernelInfo | None
@@ -35,7 +36,7 @@ class Pair:
 
     @property
     def known(self) -> KernelInfo:
-        """The head's, where there is one."""
+        """The kernel of the head, or of the base if the head has none."""
         info = self.head or self.base
         assert info is not None
         return info
@@ -46,7 +47,7 @@ FileOf = Callable[[KernelInfo], str]
 
 
 def _rules(file_of: FileOf) -> tuple[tuple[By, _Rule], ...]:
-    """The stricter first: a kernel stays in its file before another file has it."""
+    """Return the rules, stricter ones first: the same file is preferred to another file."""
     return (
         (By.NAME, lambda k: (k.arch, file_of(k), k.mangled, k.digest)),
         (By.NAME, lambda k: (k.arch, file_of(k), k.mangled)),
@@ -62,10 +63,10 @@ def _rules(file_of: FileOf) -> tuple[tuple[By, _Rule], ...]:
 def pairs(
     base: Iterable[KernelInfo], head: Iterable[KernelInfo], file_of: FileOf = lambda _: ""
 ) -> tuple[Pair, ...]:
-    """Every kernel of both sides once, in the order of the base, then what is new.
+    """Return each kernel of both sides once: in the order of the base, then the new ones.
 
-    Kernels of one name are distinguished by ``file_of``, the file that they are in. Those that no
-    rule distinguishes are paired in order.
+    ``file_of`` gives a kernel's file, which distinguishes kernels of one name. Kernels that no rule
+    distinguishes are paired in order.
     """
     left, right = list(base), list(head)
     order = {id(k): i for i, k in enumerate((*left, *right))}
@@ -83,7 +84,7 @@ def _by(
     left: list[KernelInfo],
     right: list[KernelInfo],
 ) -> list[Pair]:
-    """What the rule pairs is taken out of both lists."""
+    """Pair the kernels that the rule matches, and remove them from both lists."""
     waiting: dict[Hashable, list[KernelInfo]] = defaultdict(list)
     for kernel in right:
         waiting[rule(kernel)].append(kernel)
@@ -106,7 +107,7 @@ def _remove(kernels: list[KernelInfo], kernel: KernelInfo) -> None:
 
 
 def _by_likeness(left: list[KernelInfo], right: list[KernelInfo]) -> list[Pair]:
-    """Only where each is the single best of the other: a guess must not hide a lost kernel."""
+    """Pair kernels that are each other's single best match: a guess must not hide a lost kernel."""
     made = []
     for kernel in list(left):
         best = _best(kernel, right)
@@ -125,7 +126,8 @@ def _best(kernel: KernelInfo, others: Sequence[KernelInfo]) -> KernelInfo | None
 
 
 def likeness(one: KernelInfo, other: KernelInfo) -> float:
-    """Instructions that both have, over those that one of them has, class by class."""
+    """Return the share of common instructions, by class: the smaller counts over the larger."""
+    # {fma: 8, load: 4} and {fma: 8, load: 2, store: 2}: (8 + 2) / (8 + 4 + 2) = 0.71
     classes = {*one.mix, *other.mix}
     both = sum(min(one.mix.get(c, 0), other.mix.get(c, 0)) for c in classes)
     either = sum(max(one.mix.get(c, 0), other.mix.get(c, 0)) for c in classes)

@@ -1,4 +1,4 @@
-"""What has changed in code as text, Markdown, plain data, and annotations of GitHub."""
+"""Output of changes in code: text, Markdown, plain data, and annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _UNSEEN = "other instructions, but the same numbers; what they cost, --launches 
 
 
 def headline(code_diff: CodeDiff) -> str:
-    """``"1 worse, 3 same"``."""
+    """Return a headline such as ``"1 worse, 3 same"``."""
     counts = ", ".join(f"{number} {status.value}" for status, number in code_diff.counts.items())
     return f"code of {code_diff.base} → {code_diff.head}: {counts or 'no kernels'}"
 
 
 def text(code_diff: CodeDiff) -> str:
-    """What the command prints: a row for each kernel that is not the same."""
+    """Return the command's output, with a block for each kernel that differs."""
     parts = [headline(code_diff)]
     parts += [_block(k) for k in _differing_kernels(code_diff)]
     parts += [f"{file}: broken: {reason}" for file, reason in _files(code_diff)]
@@ -50,7 +50,7 @@ def _block(kernel: KernelDiff) -> str:
 
 
 def _files(code_diff: CodeDiff) -> list[tuple[str, str]]:
-    """Broken files of which no kernel says so already."""
+    """Return the broken files that no kernel reports already."""
     reported = {k.file for k in code_diff.of(Status.BROKEN)}
     return [(file, why) for file, why in code_diff.broken.items() if file not in reported]
 
@@ -69,7 +69,7 @@ def _mark(kernel: KernelDiff) -> str:
 
 
 def what(kernel: KernelDiff) -> str:
-    """What is too much first, then all that is another number."""
+    """Return the changes of a kernel: exceeded limits first, then all other changed values."""
     description = "; ".join(_statements(kernel))
     differs = kernel.pair.base and kernel.pair.head and not kernel.has_same_code
     return description or (_UNSEEN if differs else "")
@@ -101,7 +101,7 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
 
 
 def _tells(change: Change) -> bool:
-    """Of a new kernel: registers and spills in any case, the others where there are any."""
+    """Return True if a new kernel's metric is shown: registers and spills always, others if > 0."""
     return bool(change.after) or change.metric in ("registers", "spill_bytes")
 
 
@@ -124,7 +124,7 @@ def _format_value(change: Change, value: Value) -> str:
 
 
 def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT, link: str = "") -> str:
-    """A comment for a pull request: the verdict, and a row for each kernel that has changed."""
+    """Return a comment for a pull request: the verdict, and a row for each changed kernel."""
     out = Capped(limit)
     mark = _mark(code_diff.kernels[0]) if code_diff.kernels else MARKS[Status.SAME]
     out.add(heading(mark, f"GPU kernels, {words(headline(code_diff))}", failed))
@@ -144,7 +144,7 @@ def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT, link: str = 
 
 
 def to_dict(code_diff: CodeDiff) -> dict[str, Any]:
-    """Plain data that JSON can hold."""
+    """Return plain data that JSON can hold."""
     return {
         "base": code_diff.base,
         "head": code_diff.head,
@@ -193,7 +193,7 @@ def _proposed_data(kernel: KernelDiff) -> dict[str, Any] | None:
 
 
 def warnings(code_diff: CodeDiff) -> Iterator[str]:
-    """Workflow commands, one line each; the worst first."""
+    """Yield GitHub workflow commands, one line each, worst first."""
     worse = [k for k in code_diff.kernels if k.failures or k.status in _LOST]
     for kernel in worse[:_SHOWN]:
         yield annotation(f"{kernel.shown_name} is {kernel.status.value}", what(kernel), kernel.file)

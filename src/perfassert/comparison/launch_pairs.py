@@ -1,7 +1,7 @@
-"""Launches of two sides: which entry of the head is which of the base, and whose code they name.
+"""Pairing of launches on two sides: entries of the launches files, and the kernels they name.
 
-Both sides may bring a launches file of their own. What the head's says decides nothing by itself:
-a change could describe less work, or name other code than what the program launches.
+Each side may have a launches file of its own. The head's file alone decides nothing: a change could
+describe less work, or name other code than the program launches.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _SHOWN = 60  # characters of an argument
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One launch of a launches file: ``kernel`` as recorded, called ``name`` in its code, which
-    that of a side replaces. ``place``: file, line and key of the kernel; ``source``: the file that
-    the key names, as it does."""
+    """One launch of a launches file, with its recorded ``kernel``, which a side's code replaces.
+
+    ``name`` is the kernel's name in its code. ``place``: file, line and key of the kernel.
+    ``source`` is the file that the key names, as written there.
+    """
 
     label: str
     name: str
@@ -38,13 +40,13 @@ class Asked:
 
     @property
     def kernel_label(self) -> str:
-        """``axpy`` of ``axpy#2``."""
+        """Kernel's name in the label: ``axpy`` of ``axpy#2``."""
         return self.label.partition("#")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPair:
-    """The entry of each side; None where a side has none."""
+    """Entry of each side; None for a side without one."""
 
     label: str
     base: Asked | None
@@ -52,7 +54,7 @@ class LaunchPair:
 
 
 def pair_launches(base: Sequence[Asked], head: Sequence[Asked]) -> list[LaunchPair]:
-    """Pair the entries of one kernel: those that are the same first, the others in their order."""
+    """Pair the entries of one kernel: equal entries first, the others in their order."""
     pairs: list[LaunchPair] = []
     for kernel in dict.fromkeys(one.kernel_label for one in (*base, *head)):
         old, new = ([one for one in side if one.kernel_label == kernel] for side in (base, head))
@@ -68,7 +70,7 @@ def pair_launches(base: Sequence[Asked], head: Sequence[Asked]) -> list[LaunchPa
 
 
 def _same_entries(old: Sequence[Asked], new: Sequence[Asked]) -> dict[int, Asked]:
-    """The entry of the head that says the same, by the identity of that of the base."""
+    """Return equal entries of the head, by the identity of the base's entry."""
     waiting = [(one, _content(one)) for one in new]
     matched: dict[int, Asked] = {}
     for one in old:
@@ -84,7 +86,7 @@ def _content(one: Asked) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _free_label(one: Asked, taken: set[str]) -> str:
-    """As a launches file numbers the launches of one kernel."""
+    """Return a free label, numbered as a launches file numbers the launches of one kernel."""
     label, number = one.label, 1
     while label in taken:
         number += 1
@@ -93,7 +95,7 @@ def _free_label(one: Asked, taken: set[str]) -> str:
 
 
 def work(asked: Asked) -> dict[str, object]:
-    """What a launch computes: arguments, and what the file says about the kernel."""
+    """Return what defines a launch's work: its arguments, and hints about the kernel."""
     args = asked.launch.args
     given = args if isinstance(args, Mapping) else dict(enumerate(args or ()))
     named: dict[str, object] = {str(name): value for name, value in given.items()}
@@ -107,7 +109,7 @@ def work(asked: Asked) -> dict[str, object]:
 
 
 def manner(asked: Asked) -> dict[str, object]:
-    """How a launch computes it: its extents, and how the kernel is compiled."""
+    """Return how a launch is executed: its extents, and how the kernel is compiled."""
     launch, source = asked.launch, source_of(asked.kernel)
     compiled = (dict(source.defines), source.options, source.toolchain) if source else ()
     return {
@@ -120,7 +122,7 @@ def manner(asked: Asked) -> dict[str, object]:
 
 
 def _by_place(table: Mapping[str, object]) -> list[object]:
-    """Values in the order of their lines, which move with the code; what has a name keeps it.
+    """Return values in the order of their lines, which move with the code; named ones by name.
 
     >>> _by_place({"k.cu:12": 4, "k.cu:7#2": 3, "k.cu:7#1": 1, "index": "x"})
     [('index', 'x'), 1, 3, 4]
@@ -138,7 +140,7 @@ def _by_place(table: Mapping[str, object]) -> list[object]:
 
 
 def other_work(pairs: Sequence[LaunchPair]) -> Iterator[str]:
-    """Launches of which the head says that they compute something else, in words."""
+    """Yield, in words, the launches that compute something else by the head's file."""
     for pair in pairs:
         if pair.base is None or pair.head is None:
             continue
@@ -150,7 +152,7 @@ def other_work(pairs: Sequence[LaunchPair]) -> Iterator[str]:
 
 
 def _change(old: object, new: object) -> str:
-    """``16 → 2``; buffers by what differs of them."""
+    """Return a change such as ``16 → 2``; for buffers, what differs between them."""
     if not (isinstance(old, Buffer) and isinstance(new, Buffer)):
         before, after = (_short(value) for value in (old, new))
         return f"{before} → {after}"
@@ -166,7 +168,7 @@ def _short(value: object) -> str:
 
 
 def each_manner(pair: LaunchPair) -> tuple[Asked, ...]:
-    """The entry of each side, if both launch the same work in another manner."""
+    """Return both entries if they launch the same work in another manner; else nothing."""
     if pair.base is None or pair.head is None or work(pair.base) != work(pair.head):
         return ()
     return () if manner(pair.base) == manner(pair.head) else (pair.base, pair.head)
@@ -174,7 +176,7 @@ def each_manner(pair: LaunchPair) -> tuple[Asked, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LaunchesFile:
-    """The launches of one side; ``is_own``: the side brings the file, so that a change edits it."""
+    """Launches of one side; ``is_own``: the side has the file, so that a change can edit it."""
 
     asked: tuple[Asked, ...]
     is_own: bool = False
@@ -182,7 +184,7 @@ class LaunchesFile:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A launch with its kernel on one side, or why it has none there."""
+    """Launch with its kernel on one side, or with the reason why it has none."""
 
     asked: Asked
     kernel: Placed | None
@@ -190,10 +192,10 @@ class Located:
 
 
 class LaunchLocator:
-    """Finds the kernels of launches on both sides.
+    """Search for the kernels of launches on both sides.
 
-    ``lead``: the side, 0 for the base and 1 for the head, whose entries describe the launches that
-    both have. The other side's kernel is the one that its code is compared with.
+    ``lead`` is the side, 0 for the base and 1 for the head, whose entries describe the launches
+    that both have. The other side's kernel is the one that the leading kernel is compared with.
     """
 
     def __init__(
@@ -240,9 +242,10 @@ class LaunchLocator:
             return Located(one, None, str(error))
 
     def _follow(self, kernel: Placed, named: Located) -> Located:
-        """The kernel that the other side's code is compared with; ``named``: by that side's entry.
+        """Return the kernel that the other side's code is compared with.
 
-        A kernel that the other side has lost may have become the new one that its entry names.
+        ``named`` is the kernel that the other side's entry names. A kernel that the other side has
+        lost may have become that one.
         """
         partner = self._partners.get(id(kernel.info))
         side, name = self.sides[1 - self.lead], kernel.info.name
@@ -265,7 +268,7 @@ class LaunchLocator:
         return same and (former is None or former.file != one.file)
 
     def _check_source(self, base: Asked, head: Asked) -> None:
-        """The head's file may not move a launch to another source."""
+        """Check that the head's file does not move a launch to another source."""
         if not self.files[1].is_own or base.source == head.source:
             return
         if is_compared(base, self.sides[0]) or is_compared(head, self.sides[1]):
@@ -277,7 +280,7 @@ class LaunchLocator:
             )
 
     def _check_kernel(self, partner: Placed, follower: Asked, named: Placed) -> None:
-        """An entry may not name a kernel that is not the compared one."""
+        """Check that an entry names the compared kernel."""
         same_file = named.file == partner.file or not _is_in(named, follower)
         if self.files[1 - self.lead].is_own and not (
             named.info.mangled == partner.info.mangled and same_file
@@ -295,7 +298,7 @@ def is_compared(one: Asked, side: CodeSide) -> bool:
 
 
 def find_kernel(one: Asked, side: CodeSide) -> Placed:
-    """The side's kernel that an entry names, in the file that it names if that has one.
+    """Return the kernel that an entry names, from the named file if that has it.
 
     Raises :class:`~perfassert.KernelSourceError` where there is none, or several.
     """
@@ -324,7 +327,7 @@ def _describe(placed: Placed) -> str:
 
 
 def code_of(kernel: Kernel) -> CompiledCode | None:
-    """The compiled code of a recorded kernel; None for another kind."""
+    """Return the compiled code of a recorded kernel; None for another kind of kernel."""
     return kernel.compiled if isinstance(kernel.compiled, CompiledCode) else None
 
 
@@ -335,13 +338,13 @@ def hints_of(one: Asked) -> Hints | None:
 
 
 def source_of(kernel: Kernel) -> Source | None:
-    """The file that a recorded kernel is read from; None for another kind of kernel."""
+    """Return the file that a recorded kernel is read from; None for another kind of kernel."""
     code = code_of(kernel)
     return code.source if code is not None and isinstance(code.source, Source) else None
 
 
 def with_hints(asked: Asked, hints: Hints) -> Asked:
-    """The launch with other trip counts and assumed values."""
+    """Return the launch with other trip counts and assumed values."""
     code = code_of(asked.kernel)
     if code is None or not isinstance(asked.kernel, CompiledKernel):
         return asked

@@ -1,4 +1,4 @@
-"""Recorded launches with the code of two sides: what each takes, and why it takes longer."""
+"""Recorded launches with the code of both sides: their times, and causes of longer ones."""
 
 from __future__ import annotations
 
@@ -68,11 +68,14 @@ _EACH = "as each side launches it"
 
 @dataclass(frozen=True, slots=True)
 class LaunchComparison:
-    """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
-    in words; ``unknown``: launches that neither side can predict, and new ones that the head
-    cannot, and why; ``changed``: those that do other work than in the base, which is gone with
-    them; ``timed``: whether times are limited; ``kernels``: launch → the kernels of both sides that
-    it is of; ``undecided``: launch → why no line of one side is that of a hint."""
+    """Comparison of recorded launches.
+
+    ``comparison``: times, components and causes. ``failures``: other exceeded limits in words.
+    ``unknown``: launches that neither side can predict, or new ones that the head cannot, with
+    reasons. ``changed``: launches that do other work than in the base, so that the base's work is
+    gone. ``timed``: times are limited. ``kernels``: launch → its kernels on both sides.
+    ``undecided``: launch → why no line of one side certainly matches a hint.
+    """
 
     comparison: ReportComparison
     failures: tuple[str, ...]
@@ -83,7 +86,7 @@ class LaunchComparison:
     undecided: Mapping[str, str] = field(default_factory=dict)
 
     def fails(self, allow_gone: bool) -> bool:
-        """Whether a launch is too slow, lost, or moves too much."""
+        """Return True if a launch is too slow, lost, or beyond a limit."""
         gone = self.changed or self.comparison.of(Status.GONE, Status.BROKEN)
         lost = gone and not allow_gone
         slower = self.timed and self.comparison.of(Status.SLOWER)
@@ -138,10 +141,10 @@ def compare_launches(
 
 
 class _HintMover:
-    """Moves the hints of the leading side's launches to the lines of the other side's code.
+    """Transfer of hints from the leading side's lines to the lines of the other side's code.
 
-    ``undecided``: launch → why no line of the other side is certain to be that of a hint;
-    ``stale``: launch → the hints that the head's own file should have. It will be the base's.
+    ``undecided``: launch → why no line of the other side certainly matches a hint. ``stale``:
+    launch → the hints that the head's own file should have, as it will be the base's.
     """
 
     def __init__(
@@ -238,7 +241,7 @@ class _Predicted:
         self.reports[key] = _to_reported(prediction, self.side.folder.resolve())
 
     def report(self) -> ReportFile:
-        """As a report file has them."""
+        """Return the predictions of one side in the form of a report file."""
         folder = self.side.folder
         return ReportFile(folder, MODEL_VERSION, self.reports, single=False, broken=self.broken)
 
@@ -247,8 +250,10 @@ _SIGNS = {Status.SLOWER: -1, Status.FASTER: 1, Status.WITHIN: 0, Status.SAME: 0}
 
 
 def judge_by_times(code: CodeDiff, times: LaunchComparison) -> CodeDiff:
-    """The kernels that are launched are better or worse by their times, and by what goes further
-    than is allowed: registers and their like are means to that end."""
+    """Return the code's changes with launched kernels judged by their times and exceeded limits.
+
+    Registers and similar numbers are then only means to a shorter time.
+    """
     kernels = [_judge_kernel(kernel, times) for kernel in code.kernels]
     return replace(code, kernels=tuple(sorted(kernels, key=worst_first)))
 
@@ -267,7 +272,7 @@ def _judge_kernel(kernel: KernelDiff, times: LaunchComparison) -> KernelDiff:
 
 
 def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
-    """The recorded kernel with other code; what was said about it stays, its options, too."""
+    """Return the recorded kernel with other code; its hints and options stay."""
     compiled = code_of(kernel)
     if compiled is None:
         raise KernelSourceError(f"{kernel.name}: it is not compiled: code cannot take its place")
@@ -295,7 +300,7 @@ def _to_reported(prediction: Prediction, folder: Path) -> Reported:
 
 
 def _too_much(item: Item, limits: ChangeLimits) -> Iterator[str]:
-    """What code says by itself is limited there."""
+    """Yield the limits that a launch exceeds, except for its time and for metrics of the code."""
     if item.base is None or item.head is None or item.status is Status.INCOMPARABLE:
         return
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)

@@ -17,7 +17,7 @@ _LISTED, _LONGEST = 40, 300  # failures in a comment, characters of each
 
 
 def text(code: CodeDiff, times: LaunchComparison) -> Text:
-    """What the command prints."""
+    """Return the output of the command for changes in code and in launches."""
     launches = join(("launches: ", times_text.text(times.comparison)), "")
     return join((kernel_text.text(code), launches, *_statements(times)))
 
@@ -27,7 +27,7 @@ def _statements(times: LaunchComparison) -> tuple[str, ...]:
 
 
 def markdown(code: CodeDiff, times: LaunchComparison, failed: bool, link: str = "") -> str:
-    """A comment for a pull request; each part takes its share."""
+    """Return a comment for a pull request; code and launches have a share of the length each."""
     statements = _statements(times)
     bullets = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in statements[:_LISTED])
     room = (LIMIT - len(bullets) - 40) // 2
@@ -37,7 +37,7 @@ def markdown(code: CodeDiff, times: LaunchComparison, failed: bool, link: str = 
 
 
 def to_dict(code: CodeDiff, times: LaunchComparison) -> dict[str, Any]:
-    """Plain data that JSON can hold; ``launches`` as ``perfassert compare`` has them."""
+    """Return plain data that JSON can hold; ``launches`` as ``perfassert compare`` has them."""
     document = kernel_text.to_dict(code)
     lists = ("failures", "unknown", "changed")
     statements = {name: list(getattr(times, name)) for name in lists}
@@ -46,7 +46,7 @@ def to_dict(code: CodeDiff, times: LaunchComparison) -> dict[str, Any]:
 
 
 def warnings(code: CodeDiff, times: LaunchComparison) -> Iterator[str]:
-    """Workflow commands, one line each."""
+    """Yield GitHub workflow commands, one line each."""
     yield from times_text.warnings(times.comparison)
     yield from (annotation("a launch moves too much", failure) for failure in times.failures)
     yield from kernel_text.warnings(code)

@@ -1,4 +1,4 @@
-"""``"spill_bytes +0, registers +8, time +2 %"``: how far a change may go before it is a failure."""
+"""Limits of a change, as in ``"spill_bytes +0, registers +8, time +2 %"``; more is a failure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CODE_UNITS = {
     "registers": "", "spill_bytes": "B", "stack_bytes": "B", "shared_bytes": "B", "barriers": "",
     "code_bytes": "B", "occupancy": "",
 }  # fmt: skip
-"""What code says by itself, without a launch, and the unit of it."""
+"""Metrics that code has without a launch → their units."""
 NEW, WORSE = "new", "worse"
-"""The words for: a kernel that only the head has, or that is worse, is a failure."""
+"""Words that make a new kernel, or a worse one, a failure."""
 _LIMIT = re.compile(r"(?P<metric>\w+)\s*(?P<sign>[+-])\s*(?P<amount>[^+-].*)", re.S)
 _OR = re.compile(r"\s+or\s+")
 _EXAMPLE = "'spill_bytes +0, registers +8, time +2 %'"
@@ -26,8 +26,10 @@ _EXAMPLE = "'spill_bytes +0, registers +8, time +2 %'"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``metric`` may rise by ``margin``, or fall where ``falls``; ``text``: as it was written, with
-    ``amount``, the margin's part of it."""
+    """Limit of one metric: it may rise by ``margin``, or fall by it if ``falls``.
+
+    ``text`` is the limit as written; ``amount`` is the part of the text with the margin.
+    """
 
     metric: str
     falls: bool
@@ -36,21 +38,21 @@ class Limit:
     amount: str
 
     def is_exceeded(self, before: float, after: float) -> bool:
-        """Whether the change goes further."""
+        """Return True if the change from ``before`` to ``after`` exceeds the limit."""
         change = before - after if self.falls else after - before
         return change > self.margin.around(before)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLimits:
-    """``new``: kernels that only the head has are failures; ``worse``: those that are worse."""
+    """Limits of a change; ``new``: new kernels are failures; ``worse``: worse kernels are."""
 
     all: tuple[Limit, ...]
     new: bool = False
     worse: bool = False
 
     def without_launches(self) -> ChangeLimits:
-        """:class:`ExpectationError` where one can never be reached: it needs a launch."""
+        """Return the limits; :class:`ExpectationError` for a limit that needs a launch."""
         for limit in self.all:
             if limit.metric not in CODE_UNITS:
                 raise ExpectationError(
@@ -59,12 +61,12 @@ class ChangeLimits:
         return self
 
     def of(self, metrics: Collection[str]) -> tuple[Limit, ...]:
-        """Those of some metrics."""
+        """Return the limits of some metrics."""
         return tuple(limit for limit in self.all if limit.metric in metrics)
 
 
 def parse(text: str) -> ChangeLimits:
-    """Read, never evaluated. :class:`ExpectationError` for what has no meaning."""
+    """Parse limits, without evaluation; :class:`ExpectationError` for text without a meaning."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     limits = [_limit(part) for part in parts if part not in (NEW, WORSE)]
     metrics = [limit.metric for limit in limits]
@@ -93,13 +95,13 @@ def _limit(part: str) -> Limit:
 
 
 def _units() -> dict[str, str]:
-    """Every number that a launch or code has → its unit."""
+    """Return the units of all metrics of a launch or of code."""
     launched = {m.name: METRICS[m.name].unit for m in stored_metrics() if m.kind is not Kind.NAME}
     return {**launched, **CODE_UNITS}
 
 
 def _amount(term: str, unit: str, whole: str) -> tuple[float, bool]:
-    """In base units, and whether it is a share."""
+    """Return an amount in base units, and True if it is a share."""
     try:
         parsed = parse_quantity(term)
     except UnitError as error:

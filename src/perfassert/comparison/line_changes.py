@@ -1,7 +1,7 @@
-"""What lines of the source cost in the base and in the head, whose numbers may have moved.
+"""Costs of source lines in the base and in the head, although line numbers may have changed.
 
-Reports hold no text of sources: lines are aligned by what they cost, so that those before and
-after a change meet again.
+Reports hold no source text. Lines are therefore aligned by their costs: the lines before and after
+a changed part match again.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from perfassert.report.sources import COSTS, Sources
 _LEAST = 0.01  # of what the kernel costs: a line that moved less is not told
 
 Cost = tuple[float, ...]
-"""In the order of :data:`~perfassert.report.sources.COSTS`, for one warp."""
+"""Costs of a line for one warp, in the order of :data:`~perfassert.report.sources.COSTS`."""
 LineCosts = Mapping[str, Sequence[tuple[int, Cost]]]
-"""File → its lines, in order."""
+"""File → costs of its lines, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A line that costs something else; ``base_line`` or ``head_line`` is 0 where it is not there.
+    """Line with other costs; ``base_line`` or ``head_line`` is 0 on a side without it.
 
-    ``weight``: how far it moved, as a share of what the kernel costs, by the cost that did most.
+    ``weight`` is the largest change of a cost, as a share of the kernel's.
     """
 
     file: str
@@ -37,7 +37,7 @@ class LineChange:
 
     @property
     def place(self) -> str:
-        """``"a.cu:12"``, ``"a.cu:12 → 14"``, and what is new or gone."""
+        """Place such as ``"a.cu:12"`` or ``"a.cu:12 → 14"``, with a mark of new and lost lines."""
         if not self.base_line:
             return f"{self.file}:{self.head_line} (new)"
         if not self.head_line:
@@ -47,7 +47,7 @@ class LineChange:
 
 
 def costs_of(sources: Sources) -> LineCosts:
-    """Of what reports hold."""
+    """Return the costs of lines by file from the sources of a report."""
     return {
         file: [(int(line["line"]), tuple(float(line[name]) for name in COSTS)) for line in lines]
         for file, lines in sources.items()
@@ -55,7 +55,7 @@ def costs_of(sources: Sources) -> LineCosts:
 
 
 def line_changes(base: LineCosts, head: LineCosts) -> tuple[LineChange, ...]:
-    """Those that moved most come first; none where a side has no lines, as it is not known then."""
+    """Return the notable changes, largest first; none if a side has no known lines."""
     if not base or not head:
         return ()
     whole = [max(_sum(side, i) for side in (base, head)) for i in range(len(COSTS))]
@@ -80,7 +80,7 @@ def _weight(before: tuple[int, Cost], after: tuple[int, Cost], whole: Sequence[f
 def _pairs(
     base: Sequence[tuple[int, Cost]], head: Sequence[tuple[int, Cost]]
 ) -> Iterator[tuple[tuple[int, Cost], tuple[int, Cost]]]:
-    """Lines that cost other than before, those of one stretch in order."""
+    """Yield the lines whose costs have changed; those of one stretch are paired in order."""
     nothing = (0, (0.0,) * len(COSTS))
     old, new = ([cost for _, cost in lines] for lines in (base, head))
     for kind, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

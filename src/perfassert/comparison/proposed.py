@@ -1,4 +1,4 @@
-"""Times of a kernel before and after a change, at a launch that is proposed where none is known."""
+"""Times of a kernel before and after a change, at a proposed launch if none is known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perfassert.report.tables import percent
 from perfassert.source import CUDA_SUFFIXES
 
 MOST = 8
-"""Kernels whose times are predicted: a comparison without launches is quick."""
+"""Most kernels whose times are predicted: a comparison without launches stays quick."""
 _LARGEST = 5_000 * 16  # bytes of code
 _OPEN = (Status.WORSE, Status.MIXED, Status.BETTER)
 
@@ -46,7 +46,7 @@ class ProposedTimes:
 
     @property
     def share(self) -> float:
-        """The change over the time before."""
+        """Relative change of the time."""
         return float(self.head) / float(self.base) - 1
 
     def __str__(self) -> str:

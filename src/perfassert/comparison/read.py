@@ -21,9 +21,9 @@ _LONGEST = 300  # characters of a message that say why a test failed
 
 
 class PredictionKey(NamedTuple):
-    """What a prediction is known by: test, kernel (``"copy#2"``: the second of that name), device.
+    """Key of a prediction: test, kernel (``"copy#2"``: the second of that name) and device.
 
-    A prediction outside of tests has no test; any two such are compared.
+    A prediction outside of tests has an empty test name; any two such predictions are compared.
     """
 
     test: str
@@ -40,8 +40,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A prediction with the line that is to blame for it, where that is known: the costliest of
-    the kernel, else the test's. ``metrics``: those of plug-ins, too; ``lines``: what they cost."""
+    """Prediction with the line to blame: the costliest of the kernel if known, else the test's.
+
+    ``metrics`` include those of plug-ins; ``lines`` are the costs of source lines.
+    """
 
     prediction: Prediction
     place: Place | None
@@ -51,9 +53,10 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """What one file holds; ``single``: one prediction outside of tests.
+    """Contents of one report file; ``single``: it holds one prediction outside of tests.
 
-    ``broken``: node ID of a test, or of what could not be collected → why it predicts too little.
+    ``broken``: node ID of a test, or of a file that failed at collection → why predictions are
+    missing.
     """
 
     path: Path
@@ -63,7 +66,7 @@ class ReportFile:
     broken: Mapping[str, str]
 
     def why_missing(self, test: str) -> str:
-        """Why a prediction of this test is not there; empty where nothing has failed."""
+        """Return why a prediction of this test is missing; empty if nothing has failed."""
         above = (test, test.partition("[")[0], test.partition("::")[0])
         return next((self.broken[node] for node in above if node in self.broken), "")
 

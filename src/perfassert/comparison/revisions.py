@@ -1,4 +1,4 @@
-"""Revisions of a git repository as folders: checked out for a while, built, and gone again."""
+"""Revisions of a git repository as folders: checked out, built, and removed again."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """``folder``: the one that the command was started in, as it is in the revision; ``root``: of
-    the whole tree, ``of``: of the repository. ``converted``: sources below ``root`` whose text is
-    not that of the commit."""
+    """Checkout of a revision.
+
+    ``folder`` corresponds to the folder that the command was started in. ``root`` is the checkout's
+    top, ``of`` the repository's. ``converted``: sources below ``root`` whose text differs from the
+    commit's.
+    """
 
     folder: Path
     root: Path
@@ -43,19 +46,19 @@ class Checkout:
     converted: tuple[str, ...]
 
     def inside(self, path: Path) -> Path:
-        """The same place in this revision; what is outside of the repository stays."""
+        """Return the same place in this revision; a path outside of the repository stays."""
         whole = path.resolve()
         return self.root / whole.relative_to(self.of) if whole.is_relative_to(self.of) else path
 
 
 def check_revision(name: str) -> None:
-    """:class:`KernelSourceError` for what git would take for an option."""
+    """Raise :class:`KernelSourceError` for a name that git would take for an option."""
     if name.startswith("-"):
         raise KernelSourceError(f"{name!r} is no revision: it begins with '-'")
 
 
 def is_revision(name: str) -> bool:
-    """Whether git knows a commit of that name here."""
+    """Return True if the repository here has a commit of that name."""
     words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
     repository = _find_repository(Path.cwd())
     return repository is not None and _git(words, repository).returncode == 0
@@ -63,9 +66,9 @@ def is_revision(name: str) -> bool:
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Checkout]:
-    """A worktree in a temporary folder, removed again, whatever happens.
+    """Yield a worktree in a temporary folder, which is removed at the end in any case.
 
-    :class:`KernelSourceError` where it cannot be made.
+    Raises :class:`KernelSourceError` if it cannot be made.
     """
     here = Path.cwd()
     repository = _repository(here)
@@ -91,12 +94,12 @@ def checked_out(revision: str) -> Iterator[Checkout]:
 
 
 def _registration(root: Path) -> Path:
-    """Folder of the repository in which git keeps what it knows of a worktree."""
+    """Return the folder in which the repository keeps its data of a worktree."""
     return _path_in(root / ".git")
 
 
 def _converted_sources(root: Path) -> Iterator[str]:
-    """Sources that ``.gitattributes`` or a filter change on checkout, but for ends of lines."""
+    """Yield sources that ``.gitattributes`` or a filter change on checkout, line ends aside."""
     own = _Repository(root, root / ".git")
     for entry in _output(["ls-files", "--stage", "-z"], own).split(b"\0"):
         head, _, name = entry.partition(b"\t")
@@ -110,14 +113,14 @@ def _converted_sources(root: Path) -> Iterator[str]:
 
 
 def _object_id(content: bytes, digits: int) -> str:
-    """Name of a file in git's storage; ``digits`` tells which hash the repository has."""
+    """Return the name of a content in git's storage; ``digits`` selects the hash."""
     digest = hashlib.new("sha1" if digits == 40 else "sha256", usedforsecurity=False)
     digest.update(b"blob %d\0" % len(content) + content)
     return digest.hexdigest()
 
 
 def _path_in(file: Path) -> Path:
-    """The path that a file of git holds."""
+    """Return the path that one of git's files holds."""
     return Path(os.fsdecode(file.read_bytes()).removeprefix("gitdir: ").strip())
 
 
@@ -137,9 +140,10 @@ def _forget_abandoned(repository: _Repository) -> None:
 
 
 def build(command: str, checkout: Checkout, name: str) -> str:
-    """Run the user's command by the shell; why it failed, or nothing. Its output is shown.
+    """Run the user's build command in a shell; return why it failed, or nothing.
 
-    Where it runs perfassert, that has a cache of its own: the command builds code of strangers.
+    The output is shown. If the command runs perfassert, that has a separate cache, because the
+    command builds code of others.
     """
     print(f"perfassert: building {name}: {command}", file=sys.stderr, flush=True)
     folder = checkout.folder
@@ -155,12 +159,12 @@ def build(command: str, checkout: Checkout, name: str) -> str:
 
 
 def git_text(*words: str) -> str:
-    """What git prints; :class:`KernelSourceError` where it refuses."""
+    """Return git's output as text; raises :class:`KernelSourceError` if git fails."""
     return git_bytes(*words).decode("utf-8", "replace")
 
 
 def git_bytes(*words: str, stdin: bytes = b"") -> bytes:
-    """As :func:`git_text`, to the byte: contents of files may be anything."""
+    """Return git's output as bytes, for files that may hold anything; else as :func:`git_text`."""
     return _output([*words], _repository(Path.cwd()), stdin)
 
 
@@ -173,7 +177,7 @@ class _Repository:
 
 
 def _repository(folder: Path) -> _Repository:
-    """The repository around a folder; :class:`KernelSourceError` where there is none."""
+    """Return the repository around a folder; :class:`KernelSourceError` without one."""
     repository = _find_repository(folder)
     if repository is None:
         raise KernelSourceError(f"{folder} is in no git repository; run it in one")
@@ -182,11 +186,11 @@ def _repository(folder: Path) -> _Repository:
 
 @lru_cache(maxsize=8)
 def _find_repository(folder: Path) -> _Repository | None:
-    """The repository around a folder, by its ``.git``, which no commit can hold.
+    """Return the repository around a folder, found by its ``.git``, which no commit can hold.
 
-    Git itself would also take a folder with the files of a bare repository for one, settings that
-    name programs among them, and a commit can hold those. So it is told where to look, and looks
-    itself whose folder that is.
+    Git itself would also accept a folder with the files of a bare repository, which a commit can
+    hold, with settings that name programs. Git is therefore told where to look, and checks the
+    owner of the folder itself.
     """
     for root in (folder, *folder.parents):
         if not os.path.lexists(root / ".git"):
@@ -230,8 +234,10 @@ def _environment() -> dict[str, str]:
 
 
 def repository_root(path: Path) -> Path:
-    """The repository around a file or folder; where there is none, the working directory, or the
-    folder itself if it lies elsewhere."""
+    """Return the repository around a file or folder.
+
+    If there is none, return the working directory, or the folder itself if it lies elsewhere.
+    """
     whole = path.resolve()
     folder = whole if whole.is_dir() else whole.parent
     for above in (folder, *folder.parents):
@@ -242,7 +248,7 @@ def repository_root(path: Path) -> Path:
 
 
 def relative_to_roots(path: Path, roots: Sequence[Path]) -> str:
-    """As it lies in the first root that it is below, else as it is."""
+    """Return a path relative to the first root that contains it, else the path itself."""
     whole = path.resolve()
     for root in roots:
         if whole.is_relative_to(root.resolve()):

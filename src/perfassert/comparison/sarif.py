@@ -1,4 +1,4 @@
-"""A comparison of code and launches as results of SARIF, at lines of the repository's files."""
+"""Results in SARIF of a comparison of code and launches, at lines of the repository's files."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _WARNING = "warning"
 def results_of_diff(
     code_diff: CodeDiff, times: LaunchComparison | None, head: Path, roots: Sequence[Path]
 ) -> Iterator[SarifResult]:
-    """``head``: the folder that paths of its predictions are relative to; ``roots``: of the
-    repository, in the head and in the base."""
+    """Yield the results; ``head`` is the folder that paths of its predictions are relative to.
+
+    ``roots`` are the repository's in the head and in the base.
+    """
     timed = [i for infos in times.kernels.values() for i in infos] if times is not None else []
     for kernel in code_diff.kernels:
         by_time = not kernel.failures and any(i is kernel.pair.head for i in timed)
@@ -56,7 +58,7 @@ def _kernel_result(kernel: KernelDiff, file: str) -> SarifResult:
 
 
 def _line_of(kernel: KernelDiff) -> int:
-    """Where CUDA source defines it; the first line where that is not known."""
+    """Return the line of the kernel's definition in CUDA source; 1 if it is not known."""
     name = _NAME.search(without_parameters(kernel.pair.known.name).partition("<")[0])
     if kernel.path.suffix not in CUDA_SUFFIXES or name is None:
         return 1
@@ -71,7 +73,7 @@ def _line_of(kernel: KernelDiff) -> int:
 def _slower(
     item: Item, kernel: KernelDiff, level: str, head: Path, roots: Sequence[Path]
 ) -> SarifResult:
-    """At the costliest line, or where the ``kernel`` is."""
+    """Return the result of a slower launch, at its costliest line or at the kernel's definition."""
     base, after, difference = times_of(item)
     message = f"{name_of(item)} on {item.device}: {base} → {after} ({difference})"
     message += f": {item.reason}" if item.reason else ""

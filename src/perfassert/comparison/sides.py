@@ -1,4 +1,4 @@
-"""The kernels of one side: a file, a folder, or those files of it that a pattern chooses."""
+"""Kernels of one side: of a file, a folder, or the files of it that a pattern chooses."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ _LARGEST = 8 << 30  # bytes of a member of a wheel
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are chosen and compiled: ``patterns`` below a folder, ``arch``, and what is said to
-    the compiler of CUDA sources. ``sources_first``: a compiled file beside them hides them not.
-    ``newest``: of compiled files only the newest architecture, where ``arch`` names none, while
-    CUDA is compiled for ``source_arch``. ``findings``: the code is walked for them, too.
+    """Choice of files and their compilation.
+
+    ``patterns`` choose files below a folder. ``arch`` and ``compilation`` are for the compiler of
+    CUDA sources. ``sources_first``: sources are read even if there are compiled files. ``newest``:
+    of compiled files only the newest architecture is read if ``arch`` names none; CUDA is then
+    compiled for ``source_arch``. ``findings``: the code is also searched for findings.
     """
 
     patterns: tuple[str, ...] = ()
@@ -47,11 +49,11 @@ class Reading:
 
     @property
     def toolchain(self) -> str | None:
-        """The release that compiles sources, where one is given: then only sources are read."""
+        """Release that compiles sources; if one is given, only sources are read."""
         return self.compilation.get("toolchain")
 
     def inside(self, checkout: Checkout) -> Reading:
-        """The same in a revision, with its own include folders."""
+        """Return the same choice for a revision, with the revision's include folders."""
         folders = [str(checkout.inside(Path(f))) for f in self.compilation.get("include_dirs", ())]
         given = {**self.compilation, **({"include_dirs": folders} if folders else {})}
         return replace(self, compilation=given)
@@ -96,8 +98,7 @@ def side(
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A file to be read, what it is called in reports, and how its kernels are listed; ``options``:
-    of its own."""
+    """File to read, its name in reports, the listing of its kernels, and its own ``options``."""
 
     path: Path
     shown: str
@@ -160,7 +161,7 @@ def _open_wheel(wheel: Path) -> Iterator[ZipFile]:
 
 
 def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
-    """An entry of ``compile_commands.json``, which says by itself how it is compiled."""
+    """Return the unit of an entry of ``compile_commands.json``, which has its own options."""
     if reading.compilation.keys() - {"toolchain"}:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
     shown = Path(os.path.relpath(command.source, path.parent)).as_posix()
@@ -169,19 +170,22 @@ def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
 
 
 def _compilation(file: Path, reading: Reading) -> Mapping[str, Any]:
-    """What of ``reading`` concerns such a file: macros and their like are for CUDA alone."""
+    """Return the settings of ``reading`` that apply to a file: macros only for CUDA."""
     if file.suffix in CUDA_SUFFIXES:
         return reading.compilation
     return {"toolchain": reading.toolchain} if reading.toolchain else {}
 
 
 def from_sources(side: CodeSide) -> bool:
-    """Whether the other side is to be read as sources, too."""
+    """Return True if a side was read from sources, so that the other side should be as well."""
     return any(placed.path.suffix in SOURCES for placed in side.kernels)
 
 
 def _files(folder: Path, reading: Reading) -> list[Path]:
-    """By pattern; else all that is built and, where nothing is, the sources, or the other way."""
+    """Return the files that match the patterns; without patterns, compiled files or else sources.
+
+    ``sources_first`` reverses the order of the two kinds.
+    """
     if patterns := reading.patterns:
         chosen = {f for pattern in patterns for f in folder.glob(pattern) if f.is_file()}
         if not chosen:
@@ -204,14 +208,14 @@ def _files(folder: Path, reading: Reading) -> list[Path]:
 
 
 def _is_hidden(file: Path, folder: Path) -> bool:
-    """In ``.git``, ``.venv`` and their like, which a revision does not have."""
+    """Return True for a file in ``.git``, ``.venv`` or another folder with a dot name."""
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def without_host_code(base: CodeSide, head: CodeSide) -> tuple[CodeSide, CodeSide]:
-    """Files of which neither side has a kernel are none of ours: objects of the host.
+    """Remove files without a kernel on either side: they are objects of the host.
 
-    What is left of ``broken``: files that had kernels, and sources, which must compile.
+    ``broken`` keeps files that had kernels, and sources, which must compile.
     """
     had = {p.file for p in base.kernels}
     old = {f: why for f, why in base.broken.items() if _counts(f)}
@@ -220,5 +224,5 @@ def without_host_code(base: CodeSide, head: CodeSide) -> tuple[CodeSide, CodeSid
 
 
 def _counts(file: str) -> bool:
-    """Whether it has device code for certain: it was named alone, or is a source."""
+    """Return True if a file must have device code: it was named alone, or is a source."""
     return not file or file.endswith(SOURCES)

@@ -1,4 +1,4 @@
-"""What has become of a prediction or a kernel, from the base to the head."""
+"""Status of a prediction or a kernel: its change from the base to the head."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MARKS = {
     Status.MIXED: "🟡", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢", Status.BETTER: "🟢",
     Status.NEW: "🆕", Status.WITHIN: "✅", Status.SAME: "✅",
 }  # fmt: skip
-"""For the eye, in comments on pull requests."""
+"""Emoji of each status, for comments on pull requests."""
 ORDER = {status: place for place, status in enumerate(Status)}
 
 

@@ -31,9 +31,9 @@ _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
 _LINES = ("line", *COSTS)
 _BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l2_store")
-"""What is told of predictions that are as fast as before."""
+"""Metrics that are shown if they grow while the time stays the same."""
 _OF_NEW = ("time", "registers", "spill_bytes")
-"""What is told of predictions that there is nothing to compare with."""
+"""Metrics that are shown of a new prediction, which has no base."""
 _EXPLAINED = 20  # predictions whose components are printed
 _ROWS = 30  # predictions in the table of a comment
 _LISTED = 40  # components of one prediction in a comment
@@ -43,13 +43,13 @@ _ANNOTATED = 10  # warnings that GitHub shows of one step
 
 
 def headline(comparison: ReportComparison) -> str:
-    """``"1 slower, 3 same (tolerance 2 %)"``."""
+    """Return a headline such as ``"1 slower, 3 same (tolerance 2 %)"``."""
     counts = [f"{number} {status.value}" for status, number in comparison.counts.items()]
     return f"{', '.join(counts) or 'no predictions'} (tolerance {comparison.tolerance.text})"
 
 
 def text(comparison: ReportComparison) -> Text:
-    """What the command prints: all that moved, and below it what it is made of."""
+    """Return the command's output: all predictions that changed, then their components."""
     moved = [item for item in comparison.items if item.status not in _QUIET]
     parts: list[str | Table | Text] = [headline(comparison)]
     if beside := tuple(_beside(comparison)):
@@ -72,8 +72,10 @@ def text(comparison: ReportComparison) -> Text:
 
 
 def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, link: str = "") -> str:
-    """A comment: the verdict, a row for each prediction that moved, and the causes of those that
-    are worse, with what differs folded away; ``link``: the address of the report."""
+    """Return a comment: the verdict, a row for each changed prediction, and causes of worse ones.
+
+    The differences are folded away. ``link`` is the address of the report.
+    """
     out = Capped(limit)
     mark = MARKS[next(iter(comparison.counts), Status.SAME)]
     out.add(heading(mark, f"Predicted performance: {words(headline(comparison))}", failed))
@@ -92,7 +94,7 @@ def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, lin
 
 
 def _beside(comparison: ReportComparison) -> Iterator[str]:
-    """What a time that stands hides: a guess, spills, volumes beyond the tolerance."""
+    """Yield predictions with an unchanged time, but a guess, spills or traffic beyond tolerance."""
     for item in comparison.of(*_QUIET):
         worsened = [d for d in item.metrics if d.metric in _BESIDE and _grown(comparison, d)]
         if worsened:
@@ -101,7 +103,7 @@ def _beside(comparison: ReportComparison) -> Iterator[str]:
 
 
 def _new(comparison: ReportComparison) -> Iterator[str]:
-    """What a reviewer has to judge: no base does."""
+    """Yield the figures of new predictions: without a base, a reviewer has to judge them."""
     for item in comparison.of(Status.NEW):
         values = {d.metric: d.values[1] for d in item.metrics}
         figures = ", ".join(
@@ -118,7 +120,7 @@ def _grown(comparison: ReportComparison, difference: Change) -> bool:
 
 
 def to_dict(comparison: ReportComparison) -> dict[str, Any]:
-    """Plain data that JSON can hold; numbers in base units, differences as shares of the base."""
+    """Return plain data for JSON; numbers in base units, differences as shares of the base."""
     return {
         "tolerance": comparison.tolerance.text,
         "counts": {status.value: number for status, number in comparison.counts.items()},
@@ -167,19 +169,19 @@ def kernel(item: Item) -> str:
 
 
 def _test(item: Item) -> str:
-    """Its name without the device, which stands beside it."""
+    """Return the test's name without the device, which has a column of its own."""
     name, device = item.key.test.rpartition("::")[2], item.key.device
     return name.replace(f"[{device}]", "").replace(f"[{device}-", "[") if device else name
 
 
 def _title(item: Item) -> str:
-    """Test and kernel, once if they have one name, and the device."""
+    """Return test and kernel, once if they have the same name, and the device."""
     names = dict.fromkeys(filter(None, (_test(item), kernel(item))))
     return f"{': '.join(names)} on {item.device}"
 
 
 def times(item: Item) -> tuple[str, str, str]:
-    """Base, head, difference."""
+    """Return the base's time, the head's, and the difference."""
     base, head = (str(side.prediction.time) if side else "" for side in (item.base, item.head))
     return base, head, "" if item.share is None else percent(item.share)
 
@@ -209,7 +211,7 @@ def _component(c: Change) -> tuple[str, str, str, str]:
 
 
 def _details(item: Item) -> str:
-    """A line with the cause, which unfolds to what differs."""
+    """Return a line with the cause, which unfolds to the differences."""
     cause = item.reason or f"{item.status.value} {times(item)[2]}".rstrip()
     place = f" ({code(f'{item.place.file}:{item.place.line}')})" if item.place else ""
     line = f"{code(_title(item))}: {words(cause[:_LONGEST])}{place}"
@@ -230,7 +232,7 @@ def _body(item: Item) -> Iterator[str]:
 
 
 def warnings(comparison: ReportComparison) -> Iterator[str]:
-    """Workflow commands of GitHub, one line each; the worst first."""
+    """Yield GitHub workflow commands, one line each, worst first."""
     worse = comparison.of(*_WORSE)
     for item in worse[:_ANNOTATED]:
         yield _slower(item) if item.status is Status.SLOWER else _missing(item)

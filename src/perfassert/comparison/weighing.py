@@ -26,7 +26,7 @@ _LESS = 0.9  # so much of the bytes are as many as before
 
 
 def weigh(before: KernelInfo, after: KernelInfo, device: Device | None) -> Iterator[int]:
-    """Give what has become better (above 0) and worse (below 0).
+    """Yield a number above 0 for each thing that is better, and below 0 for each that is worse.
 
     Args:
         before: the kernel of the base.
@@ -67,7 +67,7 @@ def issue_cycles(info: KernelInfo, device: Device) -> float:
 
 
 def _width(access: str) -> int:
-    """Bytes of a thread: 16 of ``"global_load 16 B"``."""
+    """Return the bytes per thread of an access: 16 of ``"global_load 16 B"``."""
     return int(access.split()[1])
 
 
@@ -77,7 +77,7 @@ def occupancy_of(info: KernelInfo, block: int, device: Device) -> float | None:
 
 
 def mean_occupancy(info: KernelInfo, device: Device, blocks: Sequence[int] = BLOCKS) -> float:
-    """Average over usual blocks, up to the largest that launch bounds allow."""
+    """Return the mean occupancy of usual blocks, up to the largest that launch bounds allow."""
     usual = [b for b in blocks if not info.max_threads or b <= info.max_threads] or [blocks[0]]
     return sum(occupancy_of(info, block, device) or 0.0 for block in usual) / len(usual)
 
@@ -91,7 +91,7 @@ def _fewer_cycles(before: KernelInfo, after: KernelInfo, device: Device) -> int:
 
 
 def _moved_sign(before: float, after: float) -> int:
-    """Above 0 where a number has become less, beyond what is slight."""
+    """Return 1 if a number fell by more than :data:`SLIGHT`, -1 if it rose so, else 0."""
     return 0 if abs(after - before) <= SLIGHT * before else _sign(before - after)
 
 
@@ -105,7 +105,7 @@ def _all_bytes(info: KernelInfo) -> Iterator[int]:
 
 
 def _global_bytes(info: KernelInfo, direction: str) -> dict[int, int]:
-    """Width of an access → bytes that such instructions of a thread move."""
+    """Return the bytes that a thread moves by instructions of each access width."""
     sizes: dict[int, int] = {}
     for access, count in info.accesses.items():
         if access.startswith(f"global_{direction} "):
@@ -115,7 +115,7 @@ def _global_bytes(info: KernelInfo, direction: str) -> dict[int, int]:
 
 
 def _widening(before: Mapping[int, int], after: Mapping[int, int]) -> int:
-    """Below 0 where as many bytes as before are accessed in narrower pieces."""
+    """Return a number below 0 if as many bytes as before are accessed in narrower pieces."""
     if not before or not after:
         return 0
     change = _sign(narrowest_width(after) - narrowest_width(before))

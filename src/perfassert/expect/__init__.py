@@ -1,1 +1,1 @@
-"""prediction → verdict."""
+"""Verdicts on predictions."""

@@ -1,4 +1,4 @@
-"""prediction + conditions → verdict: one table, one error."""
+"""Verdict on a prediction by conditions: one table, one error."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from perfassert.report.tables import percent, table
 from perfassert.report.trust import trust
 
 UNDECIDED = "undecided"
-"""The key of ``expect`` that says what becomes of what is undecided."""
+"""Key of ``expect`` that says if an undecided condition fails."""
 FAIL, ALLOW = "fail", "allow"
-"""What becomes of what is undecided."""
+"""Choices for a condition that the error bands leave undecided."""
 GATE: ContextVar[Callable[[Any], None] | None] = ContextVar("gate", default=None)
-"""Within a test that has the fixture ``perf``: raises for predictions that the predictor did not
-make. Elsewhere what is read from data may be checked too, as tools do that compare files."""
+"""Check of predictions by the fixture ``perf`` of the running test.
+
+The check raises an error for predictions that the predictor did not make. Outside of such a test it
+is ``None``: tools that compare files check predictions read from data.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One checked condition; ``difference`` and ``slack`` as shares, where they exist.
+    """One checked condition; ``difference`` and ``slack`` are shares, where they exist.
 
-    ``band``: how wrong the metric is known to be; ``guessed``: too much of it rests on stand-ins;
-    ``tight``: it holds, but need not if the metric is as wrong as that; ``undecided``: of a name,
-    whether it holds depends on which of several that the model cannot tell apart is right.
+    ``band``: the known error of the metric. ``guessed``: too much of the metric rests on stand-ins.
+    ``tight``: the condition holds, but may not with an error of ``band``. ``undecided``: whether a
+    name is right depends on candidates that the model cannot tell apart.
     """
 
     metric: Metric
@@ -50,7 +53,7 @@ class Outcome:
 
     @property
     def per(self) -> str:
-        """The granularity that was asked for."""
+        """Granularity that was asked for."""
         return self.condition.per if isinstance(self.condition, Interval) else ""
 
     @property
@@ -66,7 +69,7 @@ class Outcome:
         return "ok, tight" if self.tight else "ok"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Return plain data that JSON can hold."""
         return {
             "metric": self.metric.name,
             "expected": self.condition.text,
@@ -81,7 +84,7 @@ class Outcome:
 
 
 def check_undecided(given: object) -> None:
-    """Raise :class:`ExpectationError` unless it says what becomes of what is undecided."""
+    """Raise :class:`ExpectationError` unless the value is :data:`FAIL` or :data:`ALLOW`."""
     if given not in (FAIL, ALLOW):
         raise ExpectationError(f"undecided is {in_short(given)}; give {FAIL!r} or {ALLOW!r}")
 
@@ -89,7 +92,7 @@ def check_undecided(given: object) -> None:
 def evaluate(
     prediction: Answer, conditions: Mapping[str, object], undecided: str = FAIL
 ) -> tuple[Outcome, ...]:
-    """Every condition's outcome; raises :class:`ExpectationError` for senseless ones."""
+    """Return every condition's outcome; :class:`ExpectationError` for a senseless condition."""
     if not conditions:
         raise ExpectationError("expect() was given no condition; name at least one metric")
     parsed = [
@@ -150,9 +153,9 @@ def _outcome(prediction: Answer, wanted: Metric, condition: Condition) -> Outcom
 
 
 def rivals(prediction: Answer) -> tuple[str, ...]:
-    """The limiter, and those whose bounds lie within the model's error below the largest.
+    """Return the limiter, and others whose bounds are below the largest by less than the error.
 
-    What keeps a launch from using any of its resources fully, latency and parallelism, has none.
+    Latency and parallelism, which keep a launch from using any resource fully, have no rivals.
     """
     bounds = {k: float(t) for k, t in prediction.bounds.items() if k not in UNSATURATED}
     limiter, known = prediction.limiter, prediction.error_bands.get("limiter")
@@ -170,7 +173,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def failure_text(prediction: Answer, outcomes: tuple[Outcome, ...]) -> str:
-    """Headline with the verdict, table, and what the failing metrics are made of."""
+    """Return a headline with the verdict, the table, and the components of failing metrics."""
     failed = [o for o in outcomes if not o.passed]
     headline = "; ".join(_headline(o) for o in failed)
     block = "×".join(map(str, prediction.block))
@@ -215,7 +218,7 @@ def _row(o: Outcome) -> tuple[str, ...]:
 
 
 def _describe_margin(o: Outcome) -> str:
-    """Room to the bound, beside the model's error."""
+    """Return the room to the bound, beside the model's error."""
     if o.slack is None:
         return ""
     return f"{percent(o.slack)} ({o.band.describe()})"

@@ -1,7 +1,7 @@
-"""The little language of conditions: ``"< 60 us"``, ``"10 B/update ± 5 %"``, ``"dram | l2"``.
+"""Language of conditions: ``"< 60 us"``, ``"10 B/update ± 5 %"``, ``"dram | l2"``.
 
-A condition is parsed against its metric and becomes an interval of base units or a set of names;
-what cannot be understood is an :class:`~perfassert.errors.ExpectationError`.
+A condition is parsed for its metric and becomes an interval in base units or a set of names. A
+condition that cannot be parsed is an :class:`~perfassert.errors.ExpectationError`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPTIMIZERS = (
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """``low`` to ``high`` in base units, per ``per``; ``target``: what differences refer to."""
+    """Interval of base units, per ``per``; ``target`` is the value that differences refer to."""
 
     text: str
     low: float
@@ -49,7 +49,7 @@ class Interval:
     strict: bool = False  # the bounds themselves do not hold
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies inside."""
+        """Return True if the value lies within the bounds, exclusive of them if ``strict``."""
         if self.low == self.high:
             return isclose(value, self.low, rel_tol=_EQUAL)
         if self.strict:
@@ -57,18 +57,21 @@ class Interval:
         return self.low <= value <= self.high
 
     def slack(self, value: float) -> float:
-        """Distance to the nearest bound as a share of it; negative where the value is outside."""
+        """Return the distance to the nearest bound as a share of it; negative outside."""
         if self.low == self.high:
             return -abs(value - self.low) / abs(self.low) if self.low else -abs(value)
         return min(self._distances(value))
 
     def is_within(self, value: float, above: float, below: float) -> bool:
-        """Whether a value that may lie so much above or below, as shares of the bounds, holds."""
+        """Return True if the condition holds for a value with an error.
+
+        ``above`` and ``below`` are how far the value may be off, as shares of the bounds.
+        """
         to_high, to_low = self._distances(value)
         return to_high >= above and to_low >= below
 
     def _distances(self, value: float) -> tuple[float, float]:
-        """To the upper and to the lower bound, as shares of them; infinite where there is none."""
+        """Return the distances to the upper and lower bound, as shares; infinite without bound."""
         to_high = inf if self.high == inf else (self.high - value) / (abs(self.high) or 1.0)
         to_low = inf if self.low == -inf else (value - self.low) / (abs(self.low) or 1.0)
         return to_high, to_low
@@ -84,7 +87,7 @@ class Names:
     top: int = 1
 
     def holds(self, actual: tuple[str, ...]) -> bool:
-        """Whether any of the first ``top`` names is wanted (or none, if negated)."""
+        """Return True if any of the first ``top`` names is wanted; if ``negated``, if none is."""
         return any(name in self.names for name in actual[: self.top]) != self.negated
 
 
@@ -92,7 +95,7 @@ Condition = Union[Interval, Names]
 
 
 def parse_condition(metric: Metric, condition: object) -> Condition:
-    """A condition for ``metric``, or :class:`ExpectationError`."""
+    """Return a condition for ``metric``, or raise :class:`ExpectationError`."""
     if metric.kind in (Kind.NAME, Kind.ADVICE):
         return _names(metric, condition)
     if isinstance(condition, str):
@@ -187,7 +190,7 @@ def _parse_quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
 
 
 def _quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
-    """A quantity whose unit suits the metric."""
+    """Return a quantity with a unit that suits the metric."""
     value = _parse_quantity(metric, text, shown)
     if "%" in text and metric.kind is not Kind.FRACTION:
         raise _error(metric, shown, "a percentage is allowed only in a tolerance")
@@ -221,7 +224,7 @@ def _names(metric: Metric, condition: object) -> Names:
 
 
 def _plugged_name(metric: Metric, condition: str, name: str) -> str:
-    """An optimizer of a plug-in, or :class:`ExpectationError`."""
+    """Return the name of a plug-in's optimizer, or raise :class:`ExpectationError`."""
     known, note = metric.names, ""
     if metric.kind is Kind.ADVICE:
         from perfassert.engines.advisor.optimizers import plugged_optimizers
@@ -235,7 +238,7 @@ def _plugged_name(metric: Metric, condition: str, name: str) -> str:
 
 
 def parse_share(within: str | float) -> float:
-    """A share as a number or in percent, ``"5 %"``; else :class:`ExpectationError`."""
+    """Return a share from a number or from ``"5 %"``; else raise :class:`ExpectationError`."""
     try:
         value = parse_quantity(within) if isinstance(within, str) else None
     except UnitError as error:

@@ -1,4 +1,4 @@
-"""The metrics that expectations can name, and how each is read from a prediction."""
+"""Metrics that expectations can name, and their values in a prediction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Kind(str, Enum):
-    """What a metric's value is."""
+    """Type of a metric's value."""
 
     QUANTITY = "quantity"
     FRACTION = "fraction"
@@ -27,9 +27,9 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. ``read`` gives ``None`` where this prediction cannot have it.
+    """One metric; ``read`` returns ``None`` for a prediction that cannot have it.
 
-    ``extensive``: grows with the launch, so it may be asked for per thread, update, warp, block.
+    ``extensive``: it grows with the launch, so that it may be per thread, update, warp or block.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Metric:
 
     @property
     def says_trust(self) -> bool:
-        """Whether it is about the prediction rather than the kernel."""
+        """Return True if the metric describes the prediction rather than the kernel."""
         return self.name == "confidence"
 
 
@@ -55,7 +55,7 @@ def _total(name: str) -> Callable[[Answer], object]:
 
 
 def _shared_wavefronts(p: Answer) -> object:
-    """Unknown where shared memory is taken and nothing tells how it is accessed."""
+    """Return the wavefronts; None if the kernel's accesses to its shared memory are unknown."""
     volume = p.volumes.shared_wavefronts
     return None if p.resources.shared_bytes and not volume.fields else volume.total
 
@@ -65,7 +65,7 @@ def _shape(name: str) -> Callable[[Answer], object]:
 
 
 def _bank_conflicts(p: Answer) -> object:
-    """Without shared memory there are none."""
+    """Return the bank conflict factor: 1 without shared memory, None if it is unknown."""
     return p.diagnostics.get("bank_conflicts", None if p.resources.shared_bytes else 1.0)
 
 
@@ -144,16 +144,16 @@ _ALL = (
     Metric("advice_speedup", _first_speedup, needs=_NO_ADVICE),
 )
 METRICS: Mapping[str, Metric] = {m.name: m for m in _ALL}
-"""perfassert's own; :func:`all_metrics` has those of plug-ins too."""
+"""Metrics of perfassert; :func:`all_metrics` adds those of plug-ins."""
 
 
 def all_metrics() -> Mapping[str, Metric]:
-    """Every metric by name, those of plug-ins last."""
+    """Return every metric by name, those of plug-ins last."""
     return {**METRICS, **{m.name: m for m in _plugin_metrics().values()}}
 
 
 def metric(name: str) -> Metric:
-    """The metric, or :class:`ExpectationError` with close matches."""
+    """Return the metric, or raise :class:`ExpectationError` with close matches."""
     if name in METRICS:
         return METRICS[name]
     added = _plugin_metrics().get(name)
@@ -187,7 +187,7 @@ def _read_plugin_metrics(plugin: str, metrics: Any) -> Iterator[tuple[str, Metri
 
 
 def value_of(wanted: Metric, prediction: Answer, per: str = "") -> object:
-    """The metric's value, per ``per`` if that is given.
+    """Return the metric's value, per ``per`` if that is given.
 
     Raises :class:`ExpectationError` where this kernel cannot have the metric.
     """

@@ -1,1 +1,1 @@
-"""What needs a GPU or measured data: calibration, measurement and validation of the model."""
+"""Calibration, measurement and validation of the model, which need a GPU or measured data."""

@@ -1,1 +1,1 @@
-"""Verdicts as text."""
+"""Reports of predictions and verdicts: text, pages, plain data and other formats."""

@@ -36,7 +36,7 @@ _EXPLAINED = (
 
 
 def report(prediction: Answer, advice: Sequence[Advice], source: str) -> Text:
-    """What ``perfassert advise`` prints; ``source``: where the samples come from."""
+    """Return the output of ``perfassert advise``; ``source`` says where the samples come from."""
     grid, block = ("×".join(map(str, e)) for e in (prediction.grid, prediction.block))
     head = (
         f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}\n"
@@ -62,7 +62,7 @@ def report(prediction: Answer, advice: Sequence[Advice], source: str) -> Text:
 
 
 def busiest_server_text(prediction: Answer) -> str:
-    """What the busiest server leaves to be won, where that is little; else empty."""
+    """Return a hint that only the busiest resource can gain; empty below a share of ``_BUSY``."""
     servers = {name: float(prediction.bounds.get(name, 0.0)) for name in _ONLY}
     busiest = max(servers, key=lambda name: servers[name])
     share = servers[busiest] / float(prediction.time)
@@ -73,13 +73,13 @@ def busiest_server_text(prediction: Answer) -> str:
 
 
 def coverage(before: float, after: float) -> str:
-    """How much of the dependency graph names one source per operand."""
+    """Return the shares of operands with a single source, before and after pruning the graph."""
     shares = [percent(value, signed=False) for value in (before, after)]
     return f"Single-dependency coverage: {shares[0]} before pruning, {shares[1]} after"
 
 
 def stalls(prediction: Answer) -> Table:
-    """Where the warps' time goes."""
+    """Return a table of stall reasons with their shares of the samples, largest first."""
     rows = sorted(prediction.stalls.items(), key=lambda item: -item[1])
     return table(
         ("warps are", "of the samples"), [(k, percent(v, signed=False)) for k, v in rows if v]
@@ -87,13 +87,13 @@ def stalls(prediction: Answer) -> Table:
 
 
 class _Texts:
-    """Lines of source files, as far as they can be read; each file once."""
+    """Cache of the lines of source files that can be read; each file is read once."""
 
     def __init__(self) -> None:
         self._files: dict[str, list[str]] = {}
 
     def line(self, file: str, number: int) -> str:
-        """Without its indentation; empty where there is none."""
+        """Return a source line without its indentation; empty if the line is not available."""
         if file not in self._files:
             try:
                 known = bool(file) and may_be_shown(file)
@@ -106,7 +106,7 @@ class _Texts:
 
 
 def one(advice: Advice, texts: _Texts | None = None) -> Text:
-    """Headline, what to do, hotspots; the lines themselves where ``texts`` can find them."""
+    """Return a headline, what to do, and hotspots, with source lines where ``texts`` has them."""
     head = f"{advice.optimizer}: {_by(advice)}, importance {_share(advice.importance)}"
     parts: list[str | Table] = [
         head,
@@ -133,28 +133,28 @@ def _share(value: float) -> str:
 
 
 def _where(hotspot: Mapping[str, Any]) -> str:
-    """Loop, function, and the calls that lead to it."""
+    """Return a hotspot's loop, its function, and the calls that lead to the function."""
     calls = " → ".join(hotspot.get("call_path", ()))
     parts = (hotspot.get("loop"), hotspot.get("function"), calls and f"called at {calls}")
     return ", ".join(filter(None, parts))
 
 
 def _lines(hotspots: Sequence[Mapping[str, Any]], texts: _Texts) -> list[str]:
-    """The text of every line that something is defined in, once."""
+    """Return the text of each line in which a hotspot's operand is defined, once."""
     shown = dict.fromkeys((h["def"], h.get("file", ""), h.get("line", 0)) for h in hotspots)
     lines = [(place, texts.line(file, line)) for place, file, line in shown]
     return [f"  {place}: {fill(text, _WIDTH)}" for place, text in lines if text]
 
 
 def _by(advice: Advice) -> str:
-    """Which of the two estimates it is, and what the other one says."""
+    """Return the speedup and its estimator; a simulated speedup is followed by the formula's."""
     if advice.context.get("estimate") == "formula":
         return f"{advice.speedup:.2f}x as fast by the formula"
     return f"{advice.speedup:.2f}x as fast (formula {advice.formula_speedup:.2f}x)"
 
 
 def to_dict(prediction: Answer, advice: Sequence[Advice], source: str) -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the advice as plain data."""
     from perfassert.prediction.prediction import advice_data, assumption_data
 
     return {

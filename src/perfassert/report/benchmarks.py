@@ -26,7 +26,7 @@ _MEASURES = {
     "l2-load": "l2_load",
     "l2-store": "l2_store",
 }
-"""Measure of Bencher, in bytes → metric."""
+"""Measure of Bencher, in bytes → metric of a prediction."""
 _EXTRA = ("device", "device_digest", "model_version", "confidence", "limiter", "grid", "block")
 
 

@@ -1,4 +1,4 @@
-"""What a metric is made of: the evidence below a failure table."""
+"""Components of a metric, printed as evidence below a failure table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEGLIGIBLE = 1e-5  # of the total: shown as 0
 
 
 def composition(prediction: Answer, metric: str, per: str = "") -> str:
-    """Text for one metric, or ``""`` where there is nothing to take apart."""
+    """Return the components of one metric as text, or ``""`` for a metric without components."""
     if metric in _BY_BOUNDS:
         return _bounds(prediction)
     if metric in ("advice", "advice_speedup"):

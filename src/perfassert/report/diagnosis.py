@@ -1,4 +1,4 @@
-"""What else reports show where stalls are known: the timeline, who waits for whom, machine code."""
+"""Parts of reports that need known stalls: timeline, waits between lines, and machine code."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LEAST = 0.0005  # of the samples: shown as 0.1 % or more
 
 
 def diagnosis(prediction: Answer, root: Path) -> dict[str, Any]:
-    """Timeline and waits, as plain data; files below ``root`` are relative to it."""
+    """Return timeline and waits as plain data; files below ``root`` are relative to it."""
     shown = {"timeline": _timeline(prediction), "waits": waits(prediction, root)}
     return {key: value for key, value in shown.items() if value}
 
 
 def _timeline(prediction: Answer) -> dict[str, Any] | None:
-    """Of what is diagnosed anyway: it takes a simulation of its own."""
+    """Return the timeline, which takes a simulation of its own; None if there is none."""
     try:
         lanes = prediction.timeline
     except PerfAssertError:
@@ -37,8 +37,10 @@ def _timeline(prediction: Answer) -> dict[str, Any] | None:
 
 
 def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
-    """Plain data: for each warp its first cycle, and reason, length and place of its spans, one
-    after the other; reasons and places by their numbers."""
+    """Return lanes as plain data: for each warp its first cycle, then its spans.
+
+    A span has reason, length and place; reasons and places are stored by their numbers.
+    """
     reasons = list(dict.fromkeys(span.reason for lane in lanes for span in lane))
     places = list(dict.fromkeys(span.place for lane in lanes for span in lane))
 
@@ -53,9 +55,11 @@ def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
 
 
 def machine_code(prediction: Answer, root: Path) -> list[dict[str, Any]]:
-    """The instructions that a launch can reach, each with its line, the cycles that it stalls by
-    its control code, its share of the stall samples, and for which instructions it waits: number,
-    reason and share. Empty for what is not compiled code."""
+    """Return the reachable instructions of a launch; empty for a kernel without compiled code.
+
+    Each instruction has its source line, the stall cycles of its control code, its share of the
+    stall samples, and the instructions that it waits for: number, reason and share.
+    """
     program = _program(prediction)
     case = advisor_case(prediction, DEFAULT.predict) if program else None
     if program is None or case is None:
@@ -79,7 +83,7 @@ def machine_code(prediction: Answer, root: Path) -> list[dict[str, Any]]:
 
 
 def _waiting(number: int, blames: list[tuple[int, str, float]]) -> Mapping[str, Any]:
-    """The longest waits first; of other stalls than for an instruction there is only the share."""
+    """Return the longest waits first; a stall that is not for an instruction has only its share."""
     known = sorted((b for b in blames if b[2] >= _LEAST), key=lambda b: -b[2])
     share = sum(b[2] for b in known)
     return {"share": share, "waits": [list(b) for b in known if b[0] != number]}

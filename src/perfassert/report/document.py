@@ -1,7 +1,7 @@
-"""The report of a test session as plain data: what JSON holds and the other formats are made of.
+"""Report of a test session as plain data, the source of JSON and of all other formats.
 
-``tests``, sorted by node ID and device, each with its predictions, rankings and baselines. Nothing
-in it depends on the machine, the order of the tests, or the time.
+``tests`` are sorted by node ID and device, each with its predictions, rankings and baselines. No
+value depends on the machine, the order of the tests, or the time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Test = Mapping[str, Any]
 
 
 def document(tests: Iterable[Test], errors: Iterable[str] = ()) -> Document:
-    """The report of some tests, each as the plug-in records it.
+    """Return the report of some tests, each as the plug-in records it.
 
-    ``errors``: what could not be collected or set up, by node ID: predictions are missing.
+    ``errors``: what could not be collected or set up, by node ID, so that predictions are missing.
     """
     return {
         "format": FORMAT,
@@ -37,7 +37,7 @@ def document(tests: Iterable[Test], errors: Iterable[str] = ()) -> Document:
 
 
 def to_json(report: Document) -> str:
-    """One line per test, so that two reports can be compared as text."""
+    """Return JSON with one line per test, so that two reports can be compared as text."""
     head = {key: value for key, value in report.items() if key != "tests"}
     tests = ",\n".join(_dumps(test) for test in report["tests"])
     return f'{_dumps(head)[:-1]}, "tests": [\n{tests}\n]}}\n'
@@ -48,7 +48,7 @@ def _dumps(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Without what JSON does not know: numbers that are none become null."""
+    """Return a value as JSON can hold it: NaN and infinity become null, tuples become lists."""
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
     if isinstance(value, Mapping):
@@ -59,7 +59,7 @@ def plain(value: Any) -> Any:
 
 
 def count(report: Document) -> Mapping[str, int]:
-    """Outcome → tests, the common ones first; and ``"predictions"``."""
+    """Return the number of tests by outcome, common outcomes first, and of ``"predictions"``."""
     counts = dict.fromkeys((FAILED, PASSED), 0)
     for test in report["tests"]:
         counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
@@ -68,7 +68,7 @@ def count(report: Document) -> Mapping[str, int]:
 
 
 def summary(report: Document) -> str:
-    """``"3 predictions in 2 tests: 1 failed, 1 passed"``, and how many errors there were."""
+    """Return a summary such as ``"3 predictions in 2 tests: 1 failed, 1 passed"``, with errors."""
     counts = dict(count(report))
     predictions = counts.pop("predictions")
     tests = sum(counts.values())

@@ -1,4 +1,4 @@
-"""What compiled code does, per source line: instructions, accesses, loops, what stayed open."""
+"""Explanation of compiled code per source line: instructions, accesses, loops, open questions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfassert.source import Assumption
 
 @dataclass(slots=True)
 class SourceLine:
-    """One source line: instructions by class; accesses as text with their count."""
+    """One source line: its instructions by class, and its accesses as text with their count."""
 
     place: str
     instructions: int = 0
@@ -30,11 +30,11 @@ class SourceLine:
 
 
 Costs = Mapping[int, Sequence[tuple[float, float]]]
-"""By instruction: (wavefronts, sectors) per warp instruction of each access."""
+"""Instruction address → (wavefronts, sectors) per warp instruction of each of its accesses."""
 
 
 def lines(program: Program, costs: Costs) -> list[SourceLine]:
-    """The program's lines in the order of the source."""
+    """Return the program's lines in the order of the source."""
     by_place: dict[tuple[str, int], SourceLine] = {}
     for instruction in reachable_instructions(program):
         span = instruction.span
@@ -56,7 +56,7 @@ def lines(program: Program, costs: Costs) -> list[SourceLine]:
 
 
 def reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
-    """Those outside of slow paths that are taken never to be executed."""
+    """Yield the instructions of all basic blocks that are not skipped as slow paths."""
     for number in sorted(program.blocks):
         block = program.blocks[number]
         if not block.skipped:
@@ -64,7 +64,7 @@ def reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
 
 
 def closed_form_share(program: Program) -> tuple[int, int]:
-    """Global accesses whose address has a closed form, and all of them."""
+    """Return the number of global accesses with an address in closed form, and of all."""
     accesses = [
         a for i in reachable_instructions(program) for a in i.accesses if a.space == "global"
     ]
@@ -79,8 +79,10 @@ def text(
     prediction: PredictionValues | None = None,
     issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> Text:
-    """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
-    one; ``issued``: by address, what executed warps did."""
+    """Return the output of ``perfassert explain``; ``prediction`` is the launch's, if any.
+
+    ``issued``: instruction address → executions by the executed warps.
+    """
     rows = []
     for line in lines(program, costs):
         classes = ", ".join(f"{n} {c}" for c, n in sorted(line.classes.items()))
@@ -122,8 +124,11 @@ def text(
 
 
 def executed_lines(program: Program, issued: Mapping[int, IssueCounts]) -> dict[str, IssueCounts]:
-    """What executed warps did, by line: of its most executed instruction, with the most sectors of
-    any of its accesses."""
+    """Return the executions per source line, as counted in the executed warps.
+
+    A line has the counts of its most executed instruction, and the most sectors of any of its
+    accesses.
+    """
     by_place: dict[str, IssueCounts] = {}
     for instruction in sorted(
         reachable_instructions(program), key=lambda i: (i.span is None, str(i.span))
@@ -156,12 +161,12 @@ def _known_costs(line: SourceLine, key: tuple[str, str]) -> dict[str, float | No
 
 
 def _all_assumptions(program: Program, assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
-    """Of the code and of the launch, each once."""
+    """Return the assumptions of the code and of the launch without duplicates."""
     return tuple(dict.fromkeys((*program.assumptions, *assumptions)))
 
 
 def listing(program: Program) -> Table:
-    """The SASS with stall counts, barriers, and whom each wait is for."""
+    """Return the SASS with stall counts, barriers, and the instructions that each wait is for."""
     rows = []
     setters: dict[int, list[int]] = {}
     for i in reachable_instructions(program):
@@ -190,7 +195,7 @@ def to_dict(
     prediction: PredictionValues | None = None,
     issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The same as plain data; ``wavefronts`` and ``sectors`` are null where no launch is given."""
+    """Return the same as plain data; ``wavefronts`` and ``sectors`` are null without a launch."""
     resolved, total = closed_form_share(program)
     names = parameter_names(program)
     return {

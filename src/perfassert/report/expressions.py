@@ -1,4 +1,4 @@
-"""Symbolic values as text that a kernel author reads: ``src[n*blockIdx.y + threadIdx.x + 1]``."""
+"""Symbolic values as text for kernel authors: ``src[n*blockIdx.y + threadIdx.x + 1]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEEPEST = 6
 
 
 def access_text(program: Program, access: MemoryAccess) -> str:
-    """``field[index]``, in elements of the access's width where the address is a multiple of it."""
+    """Return ``field[index]``, in elements of the access's width, or the address in bytes."""
     names = parameter_names(program)
     divisible = all(c % access.bytes == 0 for _, c in access.address.terms)
     if access.unresolved:
@@ -26,14 +26,14 @@ def access_text(program: Program, access: MemoryAccess) -> str:
 
 
 def parameter_names(program: Program) -> dict[Name, str]:
-    """What the parameters are shown as; all other names say it themselves."""
+    """Map argument names of expressions to names of parameters; other names are shown unchanged."""
     return {Argument(i): p.name for i, p in enumerate(program.parameters)}
 
 
 def value_text(
     symbols: ExpressionPool, value: Expression, names: Mapping[Name, str], depth: int = 0
 ) -> str:
-    """A sum of products; what is nested too deeply is shown as ``…``."""
+    """Return a value as a sum of products; parts that are nested too deeply are shown as ``…``."""
     if depth > _DEEPEST:
         return "…"
     parts = []
@@ -53,7 +53,7 @@ _Term = tuple[list[str], int]
 
 
 def _order(term: _Term) -> tuple[bool, int]:
-    """Products first, the constant last."""
+    """Sort key of a term: products first, the constant last."""
     return (not term[0], -len(term[0]))
 
 
@@ -98,7 +98,7 @@ def _atom_text(symbols: ExpressionPool, atom: Atom, names: Mapping[Name, str], d
 
 
 def _inverse(symbols: ExpressionPool, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
-    """``a >= b`` for ``not(a < b)``."""
+    """Return the inverse of a comparison, such as ``a >= b`` for ``not(a < b)``."""
     (argument,) = atom.arguments
     if len(argument.terms) != 1 or len(argument.terms[0][0]) != 1:
         return ""

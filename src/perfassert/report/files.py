@@ -1,4 +1,4 @@
-"""Reports on disk: replaced at once, never half, and never in place of what is no file."""
+"""Writing of reports: a file is replaced at once, and never something that is no file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Write ``content``; folders are made, a link is followed unless a stranger may have made it.
+    """Write ``content`` to a file and make its folders.
+
+    A link is followed unless another user may have made it.
 
     Raises :class:`ReportError` where that cannot be, with what was there left as it was.
     """

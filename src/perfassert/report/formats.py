@@ -9,11 +9,11 @@ from perfassert.errors import PluginError, close_matches
 from perfassert.plugins import Contributions, gather, wrap_errors
 
 Format = Callable[[Sequence[Mapping[str, Any]]], str]
-"""A text of predictions, each as :meth:`perfassert.Prediction.to_dict` gives it."""
+"""Function from predictions, as :meth:`perfassert.Prediction.to_dict` gives them, to text."""
 
 
 def report_format(name: str, own: Iterable[str] = ()) -> Format:
-    """The format of a plug-in; ``own``: names that the caller has itself, which none may take.
+    """Return the format of a plug-in; ``own`` are the caller's names, which plug-ins may not take.
 
     Raises :class:`~perfassert.errors.PluginError` for an unknown name, with close matches.
     """

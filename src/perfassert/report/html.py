@@ -1,7 +1,7 @@
-"""The report of a session as one HTML file that needs nothing else.
+"""Report of a session as one HTML file that needs no other file.
 
-The page holds the table's data once, as JSON with five significant digits, and what repeats only
-once; ``assets/report.js`` draws the table, and details when somebody opens them.
+The page holds the table's data once, as JSON with five significant digits, and repeated values only
+once. ``assets/report.js`` draws the table, and the details of a row when it is opened.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FIELDS = 12  # fields of a volume; the smaller ones are shown as one
 
 
 def html(report: Document, root: Path) -> str:
-    """The page; ``root``: folder that source files are relative to."""
+    """Return the page; source files are relative to the folder ``root``."""
     return page("report", "Predicted performance", page_data(report, root), "prediction")
 
 
 class _Shared:
-    """Values that rows refer to by their number, each once."""
+    """Values that rows refer to by number, each stored once."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -46,7 +46,7 @@ class _Shared:
 
 
 def page_data(report: Document, root: Path) -> dict[str, Any]:
-    """What the page is drawn from. Keys of ``rows`` are those of predictions, where they exist."""
+    """Return the data that the page is drawn from; ``rows`` have the keys of predictions."""
     shared, names = _Shared(), _names(report["tests"])
     tests, rows, rankings = [], [], []
     for number, test in enumerate(report["tests"]):
@@ -76,8 +76,10 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
 
 
 def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Files as the page calls them: where one lies outside of the project, so much of its path as
-    tells it from others, and nothing of the machine."""
+    """Return the files' names on the page.
+
+    A file outside of the project has as much of its path as distinguishes it, and no more.
+    """
     files = {f for test in tests for p in test["predictions"] for f in _mentioned_files(p)}
     outside = {f: Path(f).parts for f in files if Path(f).is_absolute()}
 
@@ -100,7 +102,7 @@ def _mentioned_files(p: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_file_names(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
-    """The prediction with its files called so."""
+    """Return the prediction with its files named as on the page."""
 
     def assumption(given: Mapping[str, Any]) -> Mapping[str, Any]:
         span = given["span"]
@@ -137,7 +139,7 @@ def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
 
 
 def page_row(p: Mapping[str, Any]) -> dict[str, Any]:
-    """What pages draw of a prediction, given as plain data with ``label`` and ``note``."""
+    """Return the values of a prediction that pages draw; ``p`` also has ``label`` and ``note``."""
     row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
     if p.get("label") and (short := short_label(p["label"])) != p["label"]:
         row["short"] = short
@@ -158,7 +160,7 @@ def _advice(advice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _volumes(volumes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are anything; each as total, parts, and parts by field."""
+    """Return the volumes above zero, each as its total, its parts, and its parts by field."""
     nonzero = {}
     for name, volume in volumes.items():
         if not volume["total"]:
@@ -203,7 +205,7 @@ def _short(value: Any) -> Any:
 
 
 def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int, str]]:
-    """The lines that cost something and those around them, of files that can be read."""
+    """Return lines with costs and the lines around them, of files that can be read."""
     merged: dict[str, list[Mapping[str, Any]]] = {}
     for test in tests:
         for p in test["predictions"]:
@@ -215,7 +217,7 @@ def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int
 def source_lines(
     sources: Mapping[str, Iterable[Mapping[str, Any]]], root: Path
 ) -> dict[str, dict[int, str]]:
-    """The text of lines with costs and of those around them, by file and number."""
+    """Return the text of lines with costs and of those around them, by file and number."""
     near = range(-_AROUND, _AROUND + 1)
     wanted = {
         file: {entry["line"] + step for entry in lines for step in near}

@@ -17,7 +17,7 @@ REPORT_KINDS: Mapping[str, str] = {
     "bencher": "Bencher: its Metric Format (BMF), which bencher run --adapter json reads",
     "nvbench": "nvbench_compare, beside what nvbench measured",
 }
-"""Kind → what reads it."""
+"""Kind → readers that it is for."""
 OTHER_NAMES: Mapping[str, str] = {"markdown": "md"}
 """Another name of a kind → the kind."""
 

@@ -1,4 +1,4 @@
-"""The launches of a program as text: what each costs, and their sum."""
+"""Launches of a program as text: the time of each, and their sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfassert.report.trust import confidence
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """``count`` launches that are alike; ``error``: why there is no prediction."""
+    """Prediction of ``count`` equal launches; ``error``: why there is none."""
 
     label: str
     count: int
@@ -23,7 +23,7 @@ class Predicted:
 
 
 def text(launches: Sequence[Predicted]) -> Text:
-    """What ``perfassert predict --launches`` prints."""
+    """Return the output of ``perfassert predict --launches``."""
     total = sum(float(p.prediction.time) * p.count for p in launches if p.prediction)
     rows = [_row(one, one.prediction, total) for one in launches if one.prediction]
     header = ("kernel", "launches", "shape", "time of one", "share", "limiter", "confidence")

@@ -1,4 +1,4 @@
-"""The report of a session for a pull request."""
+"""Report of a session as a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _LONGEST = 12_000  # characters of one message
 
 
 def markdown(report: Document, limit: int = LIMIT, passed: bool = True) -> str:
-    """The verdict, the cause of each failure, then all predictions, folded away; never longer than
-    ``limit``."""
+    """Return the verdict, the cause of each failure, and all predictions, folded away.
+
+    The text is never longer than ``limit`` characters.
+    """
     text = Capped(limit)
     failed = [test for test in report["tests"] if test["outcome"] == FAILED]
     bad = not passed or failed or report["errors"]

@@ -1,4 +1,4 @@
-"""Markdown as GitHub reads it: cells, tables, details, and a text that stays below its limit."""
+"""Markdown for GitHub: cells, tables, details, and text that stays below GitHub's limit."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from perfassert.errors import ReportError, printable
 
 _ALARMING = ("🔴", "❌", "⚫", "⚠️")
 LIMIT = 65_536
-"""Characters that GitHub takes in one comment."""
+"""Most characters that GitHub accepts in one comment."""
 _RESERVE = 200  # for the last line, which says what was left out
 _ADDRESS = re.compile(r"https?://[\w.:/?=&%#~+-]+")
 _SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w|//)|(?<=www)\.|(?<=GH)-")
 
 
 def code(text: str) -> str:
-    """A name in code type, whatever is in it."""
+    """Return a name in code type, whatever characters it has."""
     escaped = html.escape(_line(text), quote=False)
     return f"<code>{_SPECIAL.sub(_entity, escaped)}</code>"
 
 
 def words(text: object) -> str:
-    """Text in which nothing has a meaning to Markdown."""
+    """Return text in which no character has a meaning to Markdown."""
     return _SPECIAL.sub(_entity, html.escape(_line(str(text)), quote=False))
 
 
@@ -36,7 +36,7 @@ def _entity(match: re.Match[str]) -> str:
 
 
 def fenced_block(text: str) -> str:
-    """A block of preformatted text."""
+    """Return a block of preformatted text."""
     text = printable(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -44,25 +44,25 @@ def fenced_block(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Cells are Markdown already; the columns of ``right`` are flush right."""
+    """Return a table of Markdown cells; the columns of ``right`` are flush right."""
     rule = ["---:" if i in right else "---" for i in range(len(header))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
 
 
 def details(summary: str, body: str) -> str:
-    """Folded away; ``summary`` is HTML."""
+    """Return a part that is folded away; ``summary`` is HTML."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 class Capped:
-    """Parts of a text, taken as long as they fit."""
+    """Text made of parts that are accepted as long as they fit."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.parts: list[str] = []
         self._left = limit - _RESERVE
 
     def add(self, part: str) -> bool:
-        """Take a part, or say that it does not fit."""
+        """Add a part and return True, or return False if it does not fit."""
         if len(part) + 2 > self._left:
             return False
         self._left -= len(part) + 2
@@ -78,8 +78,11 @@ class Capped:
         total: int = 0,
         summary: str = "",
     ) -> None:
-        """As many rows as fit into a share of what is left, and how many more of ``total`` there
-        are; folded away below a ``summary``."""
+        """Add the rows that fit into a share of the room left, and the number of rows left out.
+
+        ``total`` is the number of all rows, where ``rows`` holds fewer. A ``summary`` folds the
+        table away below it.
+        """
         room, kept = self._left * share - len("… and 1000000 more") - 2 * _width(header), 0
         for row in rows:
             room -= _width(row)
@@ -93,25 +96,25 @@ class Capped:
             self.add(f"… and {left_out} more")
 
     def text(self, left_out: int = 0) -> str:
-        """All parts; says how many more there would have been."""
+        """Return all parts, and the number of those left out."""
         end = [f"… and {left_out} more, whose causes are not shown"] if left_out else []
         return "\n\n".join((*self.parts, *end)) + "\n"
 
 
 def _width(row: Sequence[str]) -> int:
-    """Characters of a table's line."""
+    """Return the number of characters of a table's line."""
     return sum(map(len, row)) + 3 * len(row) + 2
 
 
 def report_link(address: str) -> str:
-    """A link to the whole report; :class:`ReportError` for what is no address of a page."""
+    """Return a link to the whole report; :class:`ReportError` for an invalid address."""
     if not _ADDRESS.fullmatch(address):
         raise ReportError(f"--link {address}: is not an address as https://example.org/report.html")
     return f"[The whole report]({address})"
 
 
 def heading(mark: str, text: str, failed: object) -> str:
-    """A heading with a mark, which is no friendly one where the command fails.
+    """Return a heading with its mark, which is not a friendly one if the command fails.
 
     Example:
         >>> heading("✅", "Code of GPU kernels", failed=True)

@@ -1,4 +1,4 @@
-"""The measurement of a file that belongs to a prediction: its launch, or a state that is named."""
+"""Choice of the measurement in a file that belongs to a prediction: same launch, or a number."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class ChosenMeasurement:
-    """The measurement of one launch in a file: ``seconds``, ``volumes`` in bytes by metric;
-    ``notes``: which measurements these are, and on which other device, in sentences."""
+    """Measurement of one launch in a file.
+
+    ``seconds`` is its time and ``volumes`` are bytes by metric. ``notes`` say in sentences which
+    measurements these are, and on which other device.
+    """
 
     seconds: float
     volumes: Mapping[str, float]
@@ -36,7 +39,7 @@ def choose_measurement(
     sector_bytes: int,
     number: int | None = None,
 ) -> ChosenMeasurement:
-    """Return what was measured of a prediction's launch.
+    """Return the measurement of a prediction's launch.
 
     Args:
         measured: the file, read.

@@ -1,4 +1,4 @@
-"""Pages as single HTML files that need nothing else: a frame, styles, data, and what draws them."""
+"""Pages as single HTML files without other files: frame, styles, data, and scripts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from perfassert.report.document import plain
 
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Marks that let a text look like another one: they are shown, not obeyed."""
+"""Marks of text direction, with which a text can look like another; they are made visible."""
 _SLOT = re.compile(r"\{(TITLE|CONNECT|STYLE|MAIN|DATA|SCRIPT)\}")
 
 
 def page(name: str, title: str, data: Mapping[str, Any], *more: str, served: bool = False) -> str:
-    """``assets/<name>.html`` in the common frame, with ``data`` as JSON, the common script, those
-    in ``more`` and ``assets/<name>.js``; ``served``: it may ask the server that it came from, else
-    nobody.
+    """Return ``assets/<name>.html`` in the common frame, with ``data`` as JSON and scripts.
 
-    No text in ``data`` can end the script that holds it, nor turn the direction of another.
+    The scripts are the common one, those in ``more``, and ``assets/<name>.js``. A ``served`` page
+    may send requests to its own server, any other page to none. No text in ``data`` can end the
+    script that holds it, nor turn the direction of another text.
     """
     text = json.dumps(plain(data), ensure_ascii=False, separators=(",", ":"))
     text = text.encode("utf-8", "replace").decode()  # names of files may have half characters

@@ -1,4 +1,4 @@
-"""What tests assert about kernels, as a page: per kernel and device limits, headroom, promises."""
+"""Page of what tests assert per kernel and device: limits, headroom and promises."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ Key = tuple[Any, ...]
 
 @dataclass
 class _Subject:
-    """One launch of one kernel on one device, and all that tests say of it; ``compared``: tests
-    that rank it first, or compare it with a baseline."""
+    """One launch of one kernel on one device, with all that tests state about it.
+
+    ``compared``: tests that rank the launch first, or compare it with a baseline.
+    """
 
     data: Data
     tests: dict[str, str] = field(default_factory=dict)
@@ -33,7 +35,10 @@ class _Subject:
 
 
 def performance_page(report: Document, command: str) -> str:
-    """Markdown; ``command``: how to make it again. Depends on nothing but its arguments."""
+    """Return the page in Markdown, which depends on the arguments only.
+
+    ``command`` is the command that makes the page again.
+    """
     subjects = [subject for _, subject in sorted(_subjects(report).items())]
     parts = [
         MARKER,
@@ -56,7 +61,7 @@ def performance_page(report: Document, command: str) -> str:
 
 
 def _subjects(report: Document) -> dict[Key, _Subject]:
-    """Predictions that are one and the same are one subject, whichever tests made them."""
+    """Return the subjects; equal predictions are one subject, whichever tests made them."""
     subjects: dict[Key, _Subject] = {}
     for test in report["tests"]:
         for data in test["predictions"]:
@@ -121,7 +126,7 @@ def _section(subject: _Subject) -> Iterator[str]:
 
 
 def _ranking(ranking: Data) -> str:
-    """Candidates by place; ``=``: not decided to be slower than the best."""
+    """Return candidates by place; ``=``: not decided to be slower than the best."""
     candidates = ranking["candidates"]
     best = candidates[0]["time"]
     rows = [
@@ -138,7 +143,7 @@ def _ranking(ranking: Data) -> str:
 
 
 def _expectations_by_test(subject: _Subject) -> Sequence[tuple[str, Data]]:
-    """Expectations by test; within one as it states them, each once."""
+    """Return the expectations by test, each once, in the order in which the test states them."""
     seen: dict[tuple[str, str, str], tuple[str, Data]] = {}
     for test, expectation in subject.expectations:
         seen.setdefault((test, expectation["metric"], expectation["expected"]), (test, expectation))
@@ -177,12 +182,12 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A backslash before a bar also works inside code."""
+    """Return text for a table cell: a backslash before a bar also works inside code."""
     return text.replace("|", "\\|")
 
 
 def _text(text: str) -> str:
-    """Names such as ``star<double, 4>`` are no tags, underscores no emphasis, nobody is called."""
+    """Return text without tags (``star<double, 4>``), emphasis (underscores) or mentions."""
     text = _one_line(text).replace("&", "&amp;")
     for character in "\\`*_<>[]":
         text = text.replace(character, f"\\{character}")
@@ -190,7 +195,7 @@ def _text(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """A name in code type; quotes of more backticks than it has stand around it."""
+    """Return a name in code type, quoted by more backticks than it contains in a row."""
     text = _one_line(text)
     quote = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     blank = " " if text.startswith("`") or text.endswith("`") else ""

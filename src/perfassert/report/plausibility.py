@@ -1,4 +1,4 @@
-"""Whether a time that somebody measured can be one of a launch, and how it compares."""
+"""Check of a measured time: is it possible for a launch, and how does the prediction compare?"""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Plausibility:
 
     @property
     def within_band(self) -> bool:
-        """Whether the prediction's error explains the difference."""
+        """Return True if the measured time lies in the error band of the prediction."""
         return float(self.low) <= float(self.measured) <= float(self.high)
 
 
 def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
-    """Judge a measured time, such as ``"12.3 us"``.
+    """Return the judgement of a measured time, such as ``"12.3 us"``.
 
     Raises :class:`~perfassert.errors.ExpectationError` for what is no time above 0, and
     :class:`~perfassert.errors.UnitError` for what is no quantity.
@@ -55,7 +55,7 @@ def judge_measured(prediction: PredictionValues, measured: str) -> Plausibility:
 
 
 def judge_profile(prediction: PredictionValues, measured: ChosenMeasurement) -> Plausibility:
-    """Judge what a file measured.
+    """Return the judgement of a measurement from a file.
 
     Raises :class:`~perfassert.errors.ExpectationError` for a time that is not above 0.
     """
@@ -97,7 +97,7 @@ def _notes(prediction: PredictionValues, below: bool) -> list[str]:
 
 
 def text(judged: Plausibility, prediction: PredictionValues) -> str:
-    """What ``perfassert predict --measured`` adds."""
+    """Return the text that ``perfassert predict --measured`` adds."""
     where = "" if judged.headroom is None else (
         f": {judged.headroom:.3g} times the speed of light, {prediction.speed_of_light}"
     )  # fmt: skip
@@ -113,7 +113,7 @@ def text(judged: Plausibility, prediction: PredictionValues) -> str:
 
 
 def to_dict(judged: Plausibility) -> dict[str, Any]:
-    """The same as plain data, times in seconds."""
+    """Return the judgement as plain data, times in seconds."""
     return {
         "verdict": judged.verdict,
         "measured": float(judged.measured),

@@ -1,4 +1,4 @@
-"""One prediction as text: metrics, bounds, assumptions."""
+"""Text of one prediction: metrics, bounds, assumptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESTIMATED = ("time", "l2_load", "l2_store", "dram_load", "dram_store", "registe
 
 
 def text(prediction: PredictionValues) -> Text:
-    """What ``perfassert predict`` prints."""
+    """Return the output of ``perfassert predict``."""
     v, occupancy = prediction.volumes, prediction.occupancy
     block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
     compiled = prediction.kernel_kind is KernelKind.COMPILED  # where 0 is a fact
@@ -56,7 +56,7 @@ def text(prediction: PredictionValues) -> Text:
 
 
 def _speed_of_light(prediction: PredictionValues) -> list[tuple[object, ...]]:
-    """The least time, and how far the predicted one is from it."""
+    """Return rows with the speed of light, and the ratio of the predicted time to it."""
     if prediction.headroom is None:
         return []
     return [
@@ -66,7 +66,7 @@ def _speed_of_light(prediction: PredictionValues) -> list[tuple[object, ...]]:
 
 
 def _phases(prediction: PredictionValues) -> list[tuple[object, ...]]:
-    """How far the time moves with the phase in which blocks start, where that is much."""
+    """Return a row with the time's spread over start phases of blocks; no row below ``_FAR``."""
     if prediction.spread < _FAR:
         return []
     return [("over start phases", f"± {prediction.spread / 2:.0%}")]

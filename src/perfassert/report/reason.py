@@ -1,4 +1,4 @@
-"""What is wrong with a prediction, in one sentence that can be pasted into a review."""
+"""Reason why a prediction fails, as one sentence to paste into a review."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Data = Mapping[str, Any]
 
 
 def reason(test: Data, p: Data) -> str:
-    """Kernel, device, what has failed and why, with the source line; ``""`` if nothing has.
+    """Return kernel, device, failure, its cause and source line; ``""`` if nothing has failed.
 
-    ``test``, ``p``: plain data of a report's test, and of one of its predictions.
+    ``test`` and ``p`` are plain data of a report's test and of one of its predictions.
     """
     text = _regression(test, p) or _failed_expectations(p)
     return text and f"{p['label']} on {p['device']}: {text}"
@@ -38,7 +38,7 @@ def _failed_expectations(p: Data) -> str:
 
 
 def _why(p: Data) -> Iterator[str]:
-    """What the costliest line wastes, else what limits the launch."""
+    """Yield the finding of the costliest line; without findings, the limiter of the launch."""
     costs = {
         (file, line["line"]): tuple(line[name] for name in COSTS)
         for file, lines in p["sources"].items()

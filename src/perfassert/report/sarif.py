@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: what code scanning of GitHub and viewers of editors show at source lines.
+"""SARIF 2.1.0: results at source lines for GitHub's code scanning and viewers of editors.
 
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -34,14 +34,16 @@ RULES: Mapping[str, tuple[str, str]] = {
     "occupancy-cliff": ("note", "A few registers fewer and more warps would fit"),
     "calls": ("note", "A function is called, and not inlined"),
 }
-"""Rule → its usual level, and what it is about."""
+"""Rule → its usual level, and its description."""
 
 
 @dataclass(frozen=True, slots=True)
 class SarifResult:
-    """``file``: relative to the root of the repository, or absolute where it lies elsewhere;
-    ``line``: counted from 1; ``level``: where it is not the rule's own; ``related``: another
-    place, with what it is."""
+    """One result at a line, counted from 1.
+
+    ``file`` is relative to the root of the repository, or absolute outside of it. ``level`` is
+    given if it differs from the rule's. ``related`` is another place, with its description.
+    """
 
     rule: str
     message: str
@@ -52,7 +54,7 @@ class SarifResult:
 
 
 def sarif_text(results: Iterable[SarifResult]) -> str:
-    """The file; each result once, in the order of files and lines."""
+    """Return the SARIF file; each result once, ordered by file and line."""
     ordered = sorted(set(results), key=lambda r: (r.file, r.line, r.rule, r.message, r.level))
     used = sorted({result.rule for result in ordered})
     driver = {
@@ -103,8 +105,10 @@ def _location(file: str, line: int) -> dict[str, Any]:
 
 
 def results_of_report(report: Document, below: str = "") -> Iterator[SarifResult]:
-    """Failed tests, and what their predictions waste; ``below``: the folder in the repository that
-    the report's files are relative to."""
+    """Yield failed tests, and waste that their predictions found.
+
+    ``below`` is the folder in the repository that the report's files are relative to.
+    """
     for test in report["tests"]:
         where = str(PurePosixPath(below, test["file"]))
         at = (where, test["line"] or 1, f"the test {test['nodeid']}")
@@ -128,7 +132,7 @@ def _has_moved(test: Mapping[str, Any]) -> bool:
 
 
 def _place(predictions: Iterable[Mapping[str, Any]]) -> tuple[str, int] | None:
-    """The costliest line of what failed, else of the last prediction."""
+    """Return the costliest line of what failed, else of the last prediction."""
     every = list(predictions)
     failed = [p for p in every if any(e["verdict"] == "failed" for e in p["expectations"])]
     return next((at for p in (*failed, *every[-1:]) if (at := costliest(p["sources"]))), None)

@@ -1,4 +1,4 @@
-"""Where the code of a prediction was written, and what its lines cost, as plain data."""
+"""Source lines of a prediction's code with their costs, as plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COSTS = ("sectors", "wavefronts", "instructions")
 
 
 def sources(prediction: Answer, root: Path) -> Sources:
-    """Of compiled code; files below ``root`` are relative to it."""
+    """Return the lines of compiled code with their costs; files below ``root`` are relative."""
     result: dict[str, list[dict[str, Any]]] = {}
     for cost in line_costs(prediction):
         lines = result.setdefault(relative(cost.file, root), [])
@@ -30,7 +30,7 @@ def sources(prediction: Answer, root: Path) -> Sources:
 
 
 def findings(prediction: Answer, root: Path) -> list[dict[str, Any]]:
-    """Lines that waste memory traffic, and how; files as in :func:`sources`."""
+    """Return the lines that waste memory traffic, and how; files as in :func:`sources`."""
     return [
         {**asdict(finding), "file": relative(finding.file, root)}
         for finding in line_findings(prediction)
@@ -38,7 +38,7 @@ def findings(prediction: Answer, root: Path) -> list[dict[str, Any]]:
 
 
 def waits(prediction: Answer, root: Path) -> list[dict[str, Any]]:
-    """Which lines wait for which, where that is known; files as in :func:`sources`."""
+    """Return which lines wait for which, if known; files are named as in :func:`sources`."""
     return [
         {**asdict(wait), **{k: relative(getattr(wait, k), root) for k in ("file", "for_file")}}
         for wait in prediction.diagnosis.waits
@@ -46,7 +46,7 @@ def waits(prediction: Answer, root: Path) -> list[dict[str, Any]]:
 
 
 def relative(file: str, root: Path) -> str:
-    """As it lies in the project, where it does."""
+    """Return a file's path relative to the project; a file outside keeps its path."""
     try:
         return Path(file).relative_to(root).as_posix()
     except ValueError:
@@ -54,7 +54,7 @@ def relative(file: str, root: Path) -> str:
 
 
 def costliest(lines_by_file: Sources) -> tuple[str, int] | None:
-    """File and line that ask most of memory, else that issue most, among files of the project."""
+    """Return the project's line with the most memory requests, else the most instructions."""
     lines = [
         (*(line[name] for name in COSTS), file, line["line"])
         for file, its in lines_by_file.items()

@@ -1,4 +1,4 @@
-"""The report of a session as comma-separated values: a line for each prediction."""
+"""Report of a session as comma-separated values: a line for each prediction."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute
 
 
 def csv_text(report: Document) -> str:
-    """With a header, lines that end in a newline, and numbers in base units.
+    """Return a report as CSV with a header, lines ending in a newline, and numbers in base units.
 
-    A test that predicted nothing has a line too; what a prediction does not have is empty.
+    A test without predictions has one line. A value that a prediction lacks is an empty cell.
     """
     lines = list(_lines(report))
     known = [*_TEST, *_PREDICTION]
@@ -39,7 +39,7 @@ def _lines(report: Document) -> Iterator[Mapping[str, Any]]:
 
 
 def _cell(value: Any) -> Any:
-    """Numbers as they are; a text that begins like a formula gets an apostrophe."""
+    """Return a number unchanged; a text that begins like a formula gets an apostrophe."""
     if isinstance(value, (list, tuple)):
         return "x".join(map(str, value))
     if isinstance(value, str):

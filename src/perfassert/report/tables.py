@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text and the tables in it, one after the other."""
+    """Sequence of texts and tables."""
 
     parts: tuple[str | Table, ...]
 
@@ -46,13 +46,13 @@ class Text:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> Table:
-    """A table of printable cells, all of them to the left."""
+    """Return a table of printable cells, all flush left."""
     cells = tuple(tuple(printable(str(cell)) for cell in row) for row in rows)
     return Table(tuple(map(printable, header)), cells, indent)
 
 
 def join(parts: Iterable[str | Table | Text], separator: str = "\n\n") -> Text:
-    """One text of several, with a separator between them."""
+    """Return one text of several parts, with a separator between them."""
     joined: list[str | Table] = []
     for part in parts:
         if joined and separator:
@@ -62,12 +62,12 @@ def join(parts: Iterable[str | Table | Text], separator: str = "\n\n") -> Text:
 
 
 def is_factor(share: float) -> bool:
-    """Tell a change that :func:`percent` gives as a factor."""
+    """Return True for a change that :func:`percent` shows as a factor."""
     return share >= _TENFOLD
 
 
 def percent(share: float, signed: bool = True) -> str:
-    """Return a share as people read it; one more than tenfold as a factor.
+    """Return a share in percent; more than tenfold is shown as a factor.
 
     >>> percent(0.355), percent(0.355, signed=False), percent(15.5), percent(8e5), percent(-1e-9)
     ('+35.5 %', '35.5 %', '16.5 times', '8e5 times', '0.0 %')
@@ -81,5 +81,5 @@ def percent(share: float, signed: bool = True) -> str:
 
 
 def indent(text: str, prefix: str = "  ") -> str:
-    """Every line moved to the right."""
+    """Return the text with each line moved to the right."""
     return "\n".join(f"{prefix}{line}".rstrip() for line in text.splitlines())

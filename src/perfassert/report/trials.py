@@ -1,4 +1,4 @@
-"""Changes that were compiled on a copy: registers, spills, occupancy and time of each."""
+"""Changes that were compiled on a copy of the source: registers, spills, occupancy, time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _HEADER = ("compiled with", "for", "registers", "spilled", "occupancy", "predict
 
 
 def trials_report(prediction: Answer, patches: bool) -> list[str | Table | Text]:
-    """What was compiled with a change, and what was not; ``patches``: those that gain."""
+    """Return tables of changes that were compiled and of those that were not.
+
+    ``patches`` adds a patch for each change that gains.
+    """
     diagnosis = prediction.diagnosis
     parts: list[str | Table | Text] = []
     if diagnosis.trials:
@@ -64,7 +67,7 @@ def _command(result: TrialResult) -> str:
 
 
 def trials_data(prediction: Answer) -> dict[str, Any]:
-    """The same as plain data; empty where nothing can be compiled otherwise."""
+    """Return the same as plain data; empty if the code cannot be compiled with changes."""
     diagnosis = prediction.diagnosis
     if not (diagnosis.trials or diagnosis.left_out):
         return {}

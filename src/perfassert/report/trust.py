@@ -1,4 +1,4 @@
-"""What is known of a prediction: its confidence with the reasons, and the errors of its metrics."""
+"""Reliability of a prediction: its confidence with reasons, and the errors of its metrics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _REASONS = 5  # the heaviest
 
 
 def trust(prediction: PredictionValues, metrics: Iterable[str] = ("time",)) -> str:
-    """Confidence with its reasons, and below it the known error of these metrics."""
+    """Return the confidence with its reasons, and below it the known error of these metrics."""
     return f"{confidence(prediction)}\n{errors(prediction, metrics)}"
 
 
 def confidence(prediction: PredictionValues) -> str:
-    """The confidence, what it means, and the heaviest assumed values with their shares."""
+    """Return the confidence, its meaning, and the heaviest assumed values with their shares."""
     lines = [f"confidence: {prediction.confidence}: {_meaning(prediction)}"]
     reasons = prediction.confidence_reasons
     lines += [f"- {share(a.share)} rests on: {a}" for a in reasons[:_REASONS]]
@@ -38,7 +38,7 @@ def _meaning(prediction: PredictionValues) -> str:
 
 
 def share(value: float) -> str:
-    """``"63 %"``; what is there is never shown as nothing."""
+    """Return a share such as ``"63 %"``; a share above zero is never shown as zero."""
     return "less than 1 %" if 0 < value < 0.01 else f"{value:.0%}".replace("%", " %")
 
 

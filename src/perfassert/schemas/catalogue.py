@@ -1,4 +1,4 @@
-"""Every schema by its name."""
+"""Catalogue of all schemas by name."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAKERS: Mapping[str, Callable[[], Schema]] = {
 
 
 def schema(name: str, metrics: Mapping[str, Metric] = METRICS) -> Schema:
-    """``metrics``: those that can be expected in tests, perhaps with those of plug-ins."""
+    """Return a schema; ``metrics`` can be expected in tests, plug-ins' metrics included."""
     return perf_toml(metrics) if name == "perf-toml" else _MAKERS[name]()
 
 
 def schema_file_name(name: str) -> str:
-    """Under which it is published, with its version: ``perf-toml-1.json``."""
+    """Return the file name of a published schema with its version: ``perf-toml-1.json``."""
     return f"{name}-{str(schema(name)['$id']).rpartition(':')[2]}.json"
 
 
 def to_json(document: Schema) -> str:
-    """As it is published."""
+    """Return a schema as JSON text in the published form."""
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Device files and suites of measurements."""
+"""Schemas of device files and of suites of measurements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ORIGIN = {"source": annotate(TEXT, "a key of [sources]"), "grade": _GRADES, "no
 
 
 def device_schema() -> Schema:
-    """A device file; one that extends another may leave anything out but its name."""
+    """Return the schema of a device file; one that extends another needs only a name."""
     values = {key: at(_unit(rule)) for key, rule in devices.VALUES.items()}
     values |= {key: _choice(known) for key, known in devices.CHOICES.items()}
     cycles = at(_unit(devices.ValueRule({"cycles": 1.0})))
@@ -68,7 +68,7 @@ def device_schema() -> Schema:
 
 
 def _unit(rule: devices.ValueRule) -> str:
-    """What entries in the same units are defined as."""
+    """Return the name of the definition that entries with the same units share."""
     return f"in {next(iter(rule.units))}".replace("/", " per ")
 
 
@@ -84,7 +84,7 @@ def _choice(known: tuple[str, ...]) -> Schema:
 
 
 def suite() -> Schema:
-    """A suite of ``perfassert validate``: a table of measurements, and what its rows are."""
+    """Return the schema of a suite of ``perfassert validate``: measurements and their launches."""
     launch = closed_table(suites.LAUNCH, LAUNCH_KEYS)
     accesses = {**ACCESS_KEYS, "each": table_of(list_of(WHOLE))}
     kernel = {

@@ -1,4 +1,4 @@
-"""Kernels, launches and buffers, as several kinds of files describe them."""
+"""Schemas of kernels, launches and buffers, which several kinds of files share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _KEYS = {
     "parameters": annotate(STRINGS, "names of parameters, in order"),
 }
 KERNEL_PART = closed_table(KERNEL, _KEYS)
-"""One that is laid over another."""
+"""Schema of a kernel's table that is laid over another one."""
 KERNEL_TABLE = closed_table(KERNEL, _KEYS, oneOf=[{"required": [source]} for source in SOURCES])
 CONSTANT: Schema = {
     "anyOf": [CELL, list_of(at("constant")), table_of(at("constant"))],
@@ -66,8 +66,10 @@ CONSTANT: Schema = {
 
 
 def argument(fill: Schema) -> Schema:
-    """Of a launch: a number, a buffer, a tensor map or a structure; ``fill``: how a buffer's is
-    written."""
+    """Return the schema of a launch argument: a number, a buffer, a tensor map or a structure.
+
+    ``fill`` is the schema of a buffer's contents.
+    """
     buffer = {
         "shape": EXPRESSIONS, "dtype": TEXT, "alignment": EXPRESSION, "offset": EXPRESSION,
         "fill": annotate(fill, "what it holds, as in random(0, n)"), "seed": EXPRESSION,
@@ -108,6 +110,6 @@ LAUNCH_KEYS = {
 
 
 def launch(keys: Sequence[str]) -> Schema:
-    """A whole one, with these keys."""
+    """Return the schema of a complete launch with these keys."""
     sized = [{"required": ["grid"]}, {"required": ["domain"]}]
     return closed_table(keys, LAUNCH_KEYS, ("block",), oneOf=sized)

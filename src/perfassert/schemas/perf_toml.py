@@ -1,4 +1,4 @@
-"""``*.perf.toml`` files, and launches files."""
+"""Schemas of ``*.perf.toml`` files and of launches files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TOLERANCE = {"anyOf": [TEXT, NUMBER, {"const": False}]}
 
 
 def perf_toml(metrics: Mapping[str, Metric]) -> Schema:
-    """Tests without Python; ``metrics``: those that can be expected."""
+    """Return the schema of tests without Python; ``metrics`` are those that can be expected."""
     shared = {
         "name": annotate(TEXT, "the id begins with it"),
         "kernel": annotate(either(TEXT, at("kernel")), "a kernel, or the name of one in [kernels]"),
@@ -137,7 +137,7 @@ def _claims() -> Schema:
 
 
 def launches_file() -> Schema:
-    """What ``perfassert record`` and ``launches import`` write."""
+    """Return the schema of files that ``perfassert record`` and ``launches import`` write."""
     entry = {
         **LAUNCH_KEYS,
         "kernel": annotate(TEXT, "a key of [kernels]"),

@@ -1,4 +1,4 @@
-"""What ``pytest --perf-report=json:PATH`` writes, and ``perfassert predict --json`` prints."""
+"""Schemas of ``pytest --perf-report=json:PATH`` and of ``perfassert predict --json``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ABSENT = (
     "question",
     "kernel_kind",
 )
-"""Of a prediction: what was not asked for, and what files of former releases lack."""
+"""Keys that a prediction may lack: not asked for, or unknown to the release that wrote the file."""
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 
 
@@ -48,7 +48,7 @@ def _whole(of: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
 
 
 def report() -> Schema:
-    """Numbers in base units; null is a number that is none."""
+    """Return the schema of a report; numbers are in base units, null stands for NaN."""
     table = {
         "format": one_of([FORMAT]),
         "schema": one_of([SCHEMA]),
@@ -81,7 +81,10 @@ def _test() -> Schema:
 
 
 def _baseline() -> Schema:
-    """``base`` and ``differences``: of a baseline that is not what is predicted now."""
+    """Return the schema of a baseline.
+
+    ``base`` and ``differences`` exist if the baseline differs from what is predicted now.
+    """
     value = either(NUMBER, TEXT, _NULL)
     difference = {"component": TEXT, "unit": TEXT, "baseline": value, "predicted": value}
     figures = {"time": NUMBER, "updates": WHOLE, "bounds": table_of(NUMBER)}

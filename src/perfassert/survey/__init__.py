@@ -1,1 +1,1 @@
-"""What is wrong in a library of kernels, worst first, without a launch."""
+"""Findings in a library of kernels without a launch, worst first."""

@@ -1,4 +1,4 @@
-"""What is known of every kernel of a library, kept in a file, and what has changed since."""
+"""Pins: known facts of every kernel of a library, kept in a file, and changes since then."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """A kernel that is not as it was pinned; ``worse``: at least one number rose or a finding is
-    new; ``text``: what has changed, in words."""
+    """Kernel that differs from its pin.
+
+    ``worse``: at least one number rose, or a finding is new. ``text``: the changes in words.
+    """
 
     kernel: str
     file: str
@@ -36,14 +38,14 @@ Key = tuple[str, str, str]
 
 
 def write_pins(survey: Survey, path: Path) -> None:
-    """Write numbers and kinds of findings of every kernel, in the order of their names."""
+    """Write numbers and kinds of findings of every kernel, in the order of names."""
     rows = sorted(survey.rows, key=lambda row: _key(row))
     data = {"schema": SCHEMA, "kernel": [_entry(row) for row in rows]}
     replace_file(path, _HEADER + tomli_w.dumps(data))
 
 
 def compare_pins(survey: Survey, path: Path) -> tuple[PinChange, ...]:
-    """List every kernel that is new, gone or otherwise than pinned, what is worse first.
+    """Return every kernel that is new, gone or different from its pin, worse ones first.
 
     Raises :class:`BaselineError` for a file that cannot be read, or has another form.
     """

@@ -1,4 +1,4 @@
-"""Kernels of sources, objects, libraries and wheels → what each of them wastes, worst first."""
+"""Survey of the kernels of sources, objects, libraries and wheels: wasted time, worst first."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from perfassert.report.tables import percent
 from perfassert.system.process_pool import Progress
 
 BLOCK = 256
-"""Threads of a block, where launch bounds do not say."""
+"""Threads of a block if launch bounds do not give them."""
 _LEAST_COST = 0.01
-"""Findings that cost less of a kernel's instructions are those of rare paths, as in a sine's."""
+"""Least share of a kernel's instructions for a finding; rare paths, as in a sine, cost less."""
 _NEAR_LIMIT = 8  # registers: a thread that spills has as many as it may, but for alignment
 _FEWER = 8  # registers, which an author can save
 _HIGHER = 1.2  # so many times the occupancy is worth the trouble
@@ -29,8 +29,10 @@ _HIGHER = 1.2  # so many times the occupancy is worth the trouble
 
 @dataclass(frozen=True, slots=True)
 class SurveyRow:
-    """A kernel with its findings, the costliest first; ``file``: as it was given, or below the
-    folder or in the wheel."""
+    """Kernel with its findings, the costliest first.
+
+    ``file`` is the file as given, or its path below the folder or in the wheel.
+    """
 
     info: KernelInfo
     file: str
@@ -39,14 +41,17 @@ class SurveyRow:
 
     @property
     def cost(self) -> float:
-        """Of all findings."""
+        """Sum of the costs of all findings."""
         return sum(finding.cost for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """``rows``: worst first; ``broken``: file → why nothing of it can be read; ``devices``:
-    architecture → the one whose occupancy was looked at."""
+    """Result of a survey: ``rows`` with the worst first.
+
+    ``broken``: file → why nothing of it can be read. ``devices``: architecture → the device that
+    its occupancy is for.
+    """
 
     rows: tuple[SurveyRow, ...]
     broken: Mapping[str, str]
@@ -54,7 +59,7 @@ class Survey:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Kind of finding → kernels that have it, the most first."""
+        """Kind of finding → number of kernels that have it, largest first."""
         kinds = sorted(finding.kind for row in self.rows for finding in row.findings)
         return dict(Counter(kinds).most_common())
 
@@ -118,7 +123,7 @@ def _of_code(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
 
 
 def _register_limit(info: KernelInfo, device: Device | None) -> tuple[int, str]:
-    """The most registers that a thread may have, and who says so."""
+    """Return the most registers that a thread may have, and what limits them."""
     limit, threads = info.register_limit, info.max_threads
     if not limit:
         most = device.max_registers_per_thread if device else info.registers
@@ -134,7 +139,7 @@ def _register_limit(info: KernelInfo, device: Device | None) -> tuple[int, str]:
 
 
 def _cliff(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
-    """A few registers less and more warps fit."""
+    """Yield a finding if a few registers fewer would let more warps fit."""
     if device is None:
         return
     block = info.max_threads or BLOCK

@@ -1,4 +1,4 @@
-"""A survey as a table, Markdown, plain data, and results for code scanning."""
+"""Output of a survey: table, Markdown, plain data, and results for code scanning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RULES = {
 
 
 def headline(survey: Survey) -> str:
-    """``"202 kernels, 31 with findings: 12 spills, 9 uncoalesced"``."""
+    """Return a headline: ``"202 kernels, 31 with findings: 12 spills, 9 uncoalesced"``."""
     count, wasteful = len(survey.rows), sum(bool(row.findings) for row in survey.rows)
     kinds = ", ".join(f"{n} {kind}" for kind, n in survey.counts.items())
     share = f"{wasteful} with findings: {kinds}" if wasteful else "none with findings"
@@ -37,7 +37,7 @@ def headline(survey: Survey) -> str:
 
 
 def text(survey: Survey, changes: Sequence[PinChange] | None = None) -> Text:
-    """What the command prints: the worst kernels, files that cannot be read, what has changed."""
+    """Return the command's output: the worst kernels, unreadable files, changes since the pins."""
     wasteful = [row for row in survey.rows if row.findings]
     parts: list[Any] = [headline(survey)]
     if survey.devices:
@@ -69,7 +69,7 @@ def _cells(row: SurveyRow) -> tuple[object, ...]:
 
 
 def markdown(survey: Survey, changes: Sequence[PinChange] | None = None, limit: int = LIMIT) -> str:
-    """A comment for a pull request."""
+    """Return a comment for a pull request."""
     out = Capped(limit)
     out.add(f"### GPU kernels: {words(headline(survey))}")
     for change in (changes or ())[:_ROWS]:
@@ -89,7 +89,7 @@ def markdown(survey: Survey, changes: Sequence[PinChange] | None = None, limit: 
 
 
 def to_dict(survey: Survey, changes: Sequence[PinChange] | None = None) -> dict[str, Any]:
-    """Plain data that JSON can hold; names are whole."""
+    """Return plain data that JSON can hold, with whole names."""
     data: dict[str, Any] = {
         "counts": dict(survey.counts),
         "devices": dict(survey.devices),
@@ -105,7 +105,7 @@ def _data(row: SurveyRow) -> dict[str, Any]:
 
 
 def results(survey: Survey, roots: Sequence[Path]) -> Iterator[SarifResult]:
-    """Each finding at its file, for code scanning."""
+    """Yield each finding at its file, for code scanning."""
     for row in survey.rows:
         file = relative_to_roots(row.path, roots)
         for finding in row.findings:
@@ -115,7 +115,7 @@ def results(survey: Survey, roots: Sequence[Path]) -> Iterator[SarifResult]:
 
 
 def warnings(changes: Sequence[PinChange]) -> Iterator[str]:
-    """Workflow commands of GitHub, one line each."""
+    """Yield GitHub workflow commands, one line each."""
     for change in changes[:_ANNOTATED]:
         kind = "worse" if change.worse else "better"
         yield annotation(f"{change.kernel} is {kind} than pinned", change.text, change.file)

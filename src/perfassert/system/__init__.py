@@ -1,1 +1,1 @@
-"""The machine that perfassert runs on: files, tools as processes, a sandbox, pools."""
+"""Access to the machine that perfassert runs on: files, tools, a sandbox, process pools."""

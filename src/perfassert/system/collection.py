@@ -1,4 +1,4 @@
-"""Python's collector of reference cycles, which pauses while much is made that has none."""
+"""Pause of Python's garbage collector while many objects without cycles are made."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from threading import Lock
 
 
 class _Pause:
-    """How many blocks of code want a pause now, in all threads; ``interrupted``: whether the
-    collector was on before the first of them."""
+    """Counter of the blocks of code, over all threads, that want garbage collection paused.
+
+    ``interrupted``: the collector was on before the first of these blocks.
+    """
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -36,10 +38,10 @@ _pause = _Pause()
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """No reference cycles are looked for in the block, or in the function that this decorates.
+    """Pause the search for reference cycles in a block, or in the function that this decorates.
 
-    A description of 20,000 instructions is some hundred thousand objects, all of which stay: the
-    collector would visit them again and again. What has no reference any more is freed as always.
+    A description of 20,000 instructions is some hundred thousand objects that all stay, and the
+    collector would visit them again and again. Objects without references are freed as always.
     """
     _pause.begin()
     try:

@@ -1,8 +1,8 @@
-"""Files of strangers: what a pull request's sources may reach, and whose lines may be shown.
+"""Files of others: what a pull request's sources may reach, and whose lines may be shown.
 
 ``PERFASSERT_CONFINED`` names the one folder that sources, headers and data may lie in, beside the
-tools' own headers; unset, they may lie anywhere. Environment, as whoever sends a pull request
-edits every file that pytest reads its settings from.
+tools' own headers. If it is unset, they may lie anywhere. It is an environment variable because the
+author of a pull request can edit every file that pytest reads its settings from.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ _SOURCES = frozenset(
 INCLUDE = re.compile(
     rb"(?:#|%:)\s*(?:(?:include(?:_next)?|import|embed)\b\s*(\"[^\"\n]*\"|<[^>\n]*>|[^\n]*)|/\*)"
 )
-"""More than the preprocessor takes for one: comments, strings and other lines count, too. With a
-comment between its parts it is one without a name."""
+"""Includes in a text, and more: matches in comments, strings and other lines count as well.
+
+A directive with a comment between its parts matches without a name.
+"""
 _NO_SOURCES = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot")
 _SPELLED = (b"??/", b"??=")
 """Trigraphs of a line's continuation and of ``#``."""
 _MOST_LINKS = 40
-"""Links that a path leads through before Linux calls it a loop."""
+"""Most links in a path before Linux reports a loop."""
 _BLANK_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n?|\n)")
 
 
@@ -56,7 +58,7 @@ def confining() -> Path | None:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """Symbolic links that a path leads through, each by the real path of the folder it lies in."""
+    """Yield the symbolic links in a path, each with the real path of its folder."""
     place = Path(os.getcwd())
     parts = [*reversed(path.parts)]
     followed = 0
@@ -72,9 +74,9 @@ def _links(path: Path) -> Iterator[Path]:
 
 
 def leads_elsewhere(path: Path) -> str:
-    """Reason why a path that the user gave may not be used; empty if it may.
+    """Return why a path that the user gave may not be used; empty if it may.
 
-    It may lie anywhere, but a symbolic link in the confined folder decides no part of it.
+    The path may lie anywhere, but no symbolic link in the confined folder may decide a part of it.
     """
     within = confining()
     if within is None:
@@ -89,12 +91,12 @@ def leads_elsewhere(path: Path) -> str:
 
 
 def _can_replace(link: Path) -> bool:
-    """Return True unless only an administrator can change a link, as macOS' ``/tmp``."""
+    """Return False if only an administrator can change a link, as macOS' ``/tmp``."""
     return link.parent != Path(link.anchor) and os.access(link.parent, os.W_OK)
 
 
 def outside(path: Path) -> str:
-    """Why a file may not be read; empty where it may. Links count as what they lead to."""
+    """Return why a file may not be read; empty if it may. Links count as their targets."""
     within = confining()
     if within is None:
         return ""
@@ -105,21 +107,21 @@ def outside(path: Path) -> str:
 
 
 def holds_more_than_sources(folder: Path) -> bool:
-    """Whether a folder has what no compiler needs below it: processes, settings, homes."""
+    """Return True for a folder with more than sources: processes, settings or home folders."""
     real = folder.resolve()
     home = Path.home().resolve()
     return real in (home, *home.parents) or any(real.is_relative_to(top) for top in _NO_SOURCES)
 
 
 class OutsideFolder(PermissionError):
-    """A file that lies outside of the folder that files are confined to."""
+    """Error for a file outside of the folder that files are confined to."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(EACCES, reason, str(path))
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that a stranger may have named or written, for reading.
+    """Open a file for reading that others may have named or written.
 
     Every such file is opened here. Raises :class:`OSError`; :class:`OutsideFolder` is one.
     """
@@ -130,21 +132,22 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of such a file."""
+    """Return the content of a file that others may have named or written."""
     with open_file(path) as file:
         return file.read()
 
 
 def read_text(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict") -> str:
-    """The content of such a file as text with one kind of line end."""
+    """Return such a file's content as text with one kind of line end."""
     with io.TextIOWrapper(open_file(path), encoding, errors) as file:
         return file.read()
 
 
 def reaches_outside(content: bytes) -> str:
-    """What a text includes in a way that cannot be followed; empty where there is nothing.
+    """Return the first include in a text that cannot be followed; empty if there is none.
 
-    Names that go up or start at the root are followed elsewhere, with the folders searched.
+    An include with a path that goes up or starts at the root is followed elsewhere, with the
+    folders that are searched.
     """
     if spelled_otherwise(content):
         return "a trigraph"
@@ -156,19 +159,21 @@ def reaches_outside(content: bytes) -> str:
 
 
 def included_names(content: bytes) -> list[str]:
-    """Names that the ``#include`` directives of a text give, without quotes."""
+    """Return the names in the ``#include`` directives of a text, without quotes."""
     names = ((directive[1] or b"").strip() for directive in _includes(content))
     return [n[1:-1].decode("utf-8", "surrogateescape") for n in names if n[:1] in (b'"', b"<")]
 
 
 def spelled_otherwise(content: bytes) -> bool:
-    """Whether trigraphs hide from :data:`INCLUDE` what some compilers take for one."""
+    """Return True if trigraphs in a text may hide an include from :data:`INCLUDE`."""
     return any(mark in text for text in readings(content) for mark in _SPELLED)
 
 
 def readings(content: bytes) -> tuple[bytes, ...]:
-    """The text with its lines joined: as all compilers do, and as GCC does, for which blanks may
-    follow the backslash."""
+    """Return the text with continued lines joined, by the rule of all compilers and by GCC's.
+
+    GCC also accepts blanks after the backslash.
+    """
     usual = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
     return tuple(dict.fromkeys((usual, _BLANK_SPLICE.sub(b"", content))))
 
@@ -178,11 +183,11 @@ def _includes(content: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def is_source(file: str | Path) -> bool:
-    """Whether a file is code and no secret: by its suffix, and by that of what a link leads to."""
+    """Return True if a file, and what its link leads to, has a source's suffix and no dot name."""
     both = (Path(file), Path(os.path.realpath(file)))
     return all(p.suffix.lower() in _SOURCES and not p.name.startswith(".") for p in both)
 
 
 def may_be_shown(file: str | Path) -> bool:
-    """Whether a file's lines may be: line tables of compiled code name any file there is."""
+    """Return True if a file's lines may be shown: line tables of code can name any file."""
     return is_source(file) and not outside(Path(file))

@@ -1,4 +1,4 @@
-"""Numbers that environment variables give."""
+"""Numbers from environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of a pool: pickled calls from standard input, pickled outcomes to standard output."""
+"""Process of a pool: pickled calls from standard input, pickled outcomes to standard output."""
 
 from __future__ import annotations
 

@@ -17,14 +17,14 @@ from perfassert.system.processes import start_python
 T = TypeVar("T")
 R = TypeVar("R")
 Progress = Callable[[int, int], None]
-"""Is told how much of some work is done, and how much there is."""
+"""Callback that is told the amount of work done, and the whole amount."""
 
 
 class Submitter(Protocol):
-    """What an executor must have: ``concurrent.futures``, a Dask client and their like do."""
+    """Interface of executors: ``concurrent.futures``, a Dask client and similar classes fit."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Start ``fn(*args)`` somewhere; what comes back has ``result()``."""
+        """Start ``fn(*args)`` and return an object with ``result()``."""
 
 
 @contextmanager
@@ -93,9 +93,9 @@ class _ProcessPool:
 
 
 def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """``map`` for what mostly waits for other processes: as many at a time as there are cores.
+    """Map a function that mostly waits for other processes, with one thread per core.
 
-    Results come in order; after an error nothing more is started.
+    Results come in order. After an error no further call is started.
     """
     count = min(cores(), len(items))
     if count <= 1:
@@ -112,7 +112,7 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -37,23 +37,23 @@ SYSTEM_FOLDERS = (
     "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/alternatives",
     "/sys/devices/system/cpu", "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom", "/dev/zero",
 )  # fmt: skip
-"""What programs and their libraries are; nobody's sources, nobody's settings."""
+"""Files of programs and their libraries, none of which is a user's source or setting."""
 _WRITABLE = ("/dev/null",)
 _TICK = 0.1  # seconds by which the kernel's limit and its account of a process may differ
 _LONGEST_POLL = (1 << 31) - 1  # milliseconds
 CLOCK_FACTOR = 10
-"""Seconds by the clock for each second of processor time that a run may take."""
+"""Wall-clock seconds for each second of CPU time that a run may take."""
 
 
 class TimeLimitReached(Exception):
-    """The process was ended, with its children."""
+    """Error for a process that exceeded its time and was ended with its children."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Of one run: seconds of processor time, bytes of address space, bytes of each file and output.
+    """Limits of one run: CPU seconds, bytes of address space, bytes of each file and output.
 
-    By the clock a run may take :data:`CLOCK_FACTOR` times as long, as on a machine that is busy.
+    The wall-clock limit is :data:`CLOCK_FACTOR` times the CPU limit, as the machine may be busy.
     """
 
     seconds: float
@@ -63,7 +63,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a process left: its exit status (negative: the signal that ended it) and its output."""
+    """Result of a process: its exit status (negative: the signal that ended it) and its output."""
 
     status: int
     stdout: str
@@ -144,7 +144,7 @@ def start_python(
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """The exit status, as soon as there is one; ``Popen.wait`` with a limit looks every 50 ms.
+    """Return the exit status as soon as there is one; ``Popen.wait`` polls every 50 ms.
 
     Raises:
         subprocess.TimeoutExpired: it takes too long by the clock, or was ended for the processor
@@ -166,8 +166,10 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 
 def _status_within(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Reap a process that has ended. One that failed and took all of its time was ended for it:
-    a compiler's own status does not say which signal ended what it had started."""
+    """Return the status of an ended process; a failure after all of its time counts as a timeout.
+
+    A compiler's own status does not say which signal ended a program that it had started.
+    """
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode and usage.ru_utime + usage.ru_stime >= seconds - _TICK:
@@ -181,7 +183,7 @@ def _text(file: IO[bytes]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With what it may have started."""
+    """Kill a process and, on POSIX, its process group; then wait for the process."""
     try:
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
@@ -200,7 +202,7 @@ def _launcher_command(
     script: bool,
     watch: FileWatch | None,
 ) -> list[str]:
-    """``command`` as the launcher starts it, where the system has what the launcher needs."""
+    """Return ``command`` as run by the launcher, on systems that support the launcher."""
     if not _BOUNDED:
         return [sys.executable, "-I", *command] if script else list(command)
     words = [sys.executable, "-I", "-S", str(_LAUNCHER)]
@@ -221,7 +223,7 @@ def _launcher_command(
 
 
 def mode() -> str:
-    """How the sandbox is wanted: one of :data:`MODES`."""
+    """Return the mode of the sandbox that the environment asks for, one of :data:`MODES`."""
     wanted = os.environ.get(SANDBOX, "") or "on"
     if wanted not in MODES:
         raise PerfAssertError(f"{SANDBOX} must be one of {', '.join(MODES)}, not {wanted!r}")
@@ -235,18 +237,17 @@ def mode() -> str:
 
 @lru_cache(maxsize=1)
 def mechanisms() -> tuple[str, ...]:
-    """What a sandbox consists of on this system, as ``("landlock-7", "seccomp")``."""
+    """Return the parts of a sandbox on this system, as ``("landlock-7", "seccomp")``."""
     return _ask_launcher("--status")
 
 
 def fixes_addresses() -> bool:
-    """Return True where a tool lies at the same addresses in each run, on which its output may
-    depend."""
+    """Return True if tools have the same addresses in each run; their output may depend on them."""
     return _ask_launcher("--addresses") == ("fixed",)
 
 
 def _ask_launcher(question: str) -> tuple[str, ...]:
-    """Return the words with which the launcher answers; none where there is no launcher."""
+    """Return the words of the launcher's answer; none without a launcher."""
     if not _BOUNDED:
         return ()
     command = [sys.executable, "-I", "-S", str(_LAUNCHER), question]
@@ -255,7 +256,10 @@ def _ask_launcher(question: str) -> tuple[str, ...]:
 
 
 def _executable(program: str, folder: str | Path, searched: str) -> str:
-    """Its path, which may be relative to the folder; :class:`OSError` for what is none."""
+    """Return the path of an executable, which may be relative to the folder.
+
+    Raises an :class:`OSError` for a file that is missing or cannot be executed.
+    """
     path = program
     if not os.path.dirname(program):
         places = os.pathsep.join(os.path.join(folder, p) for p in searched.split(os.pathsep) if p)
@@ -269,7 +273,7 @@ def _executable(program: str, folder: str | Path, searched: str) -> str:
 
 @lru_cache(maxsize=1)
 def python_folders() -> tuple[str, ...]:
-    """Folders of the interpreter and its libraries; of a virtual environment only these."""
+    """Return folders of the interpreter and its libraries; of a virtual environment only these."""
     library = Path(os.__file__).parent
     return (
         *(str(path) for path in (Path(sys.base_prefix, part) for part in ("bin", "lib", "lib64"))),
@@ -280,7 +284,7 @@ def python_folders() -> tuple[str, ...]:
 
 
 def _of_program(program: str) -> tuple[str, ...]:
-    """Folders that a program's own files lie in: beside it, and in its installation's."""
+    """Return the folders with a program's own files: beside it, and in its installation."""
     folders = []
     for path in (Path(program), Path(os.path.realpath(program))):
         prefix = path.parent.parent

@@ -28,7 +28,7 @@ import sys
 from collections.abc import Sequence
 
 UNAVAILABLE = 125
-"""Exit status where the program cannot be started."""
+"""Exit status if the program cannot be started."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # of prctl
@@ -39,14 +39,14 @@ _PIPE, _FILE_SIZE = 13, 25  # signals, the same on all of Linux's machines but M
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, on every architecture
 _VERSION, _PATH_BENEATH = 1, 1
 _RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
-"""Landlock's version → how many rights of files it knows; from version 5 on with ioctl."""
+"""Landlock's version → number of file access rights; from version 5 on with ioctl."""
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract Unix sockets and signals
 
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""Machine → its number for the kernel's audit."""
+"""Machine → its number in the kernel's audit interface."""
 _REFUSED = {  # system call: its number on x86-64 and on arm64, -1 where it has none
     # The network, other processes, and a way around this filter.
     "socket": (41, 198), "ptrace": (101, 117), "process_vm_readv": (310, 270),
@@ -94,7 +94,7 @@ _NOT_PERMITTED = 1  # EPERM
 
 
 def main(words: list[str]) -> int:
-    """Become the program; a status where that fails."""
+    """Replace this process by the program; return a status if that fails."""
     limits, paths, flags, watcher, command = _parse(words)
     for kind, value in limits:
         _lower(kind, value)
@@ -128,17 +128,17 @@ def main(words: list[str]) -> int:
 
 
 def _fix_addresses() -> bool:
-    """Have programs start at the same addresses each time; False where that is forbidden.
+    """Make programs start at the same addresses each time; return False if that is forbidden.
 
-    What ptxas and NVRTC keep by address they go through in another order in each run: of 300
-    kernels, one took 22 registers in some runs and 23 in others.
+    ptxas and NVRTC visit some data in the order of their addresses, which changes with each run: of
+    300 kernels, one took 22 registers in some runs and 23 in others.
     """
     _LIBC.personality(_LIBC.personality(_ASK) | _FIXED_ADDRESSES)
     return _has_fixed_addresses()
 
 
 def _has_fixed_addresses() -> bool:
-    """Return True if a program that starts now has the addresses that it has each time."""
+    """Return True if a program that starts now has the same addresses as in each run."""
     now = _LIBC.personality(_ASK)
     return bool(now >= 0 and now & _FIXED_ADDRESSES)
 
@@ -146,8 +146,10 @@ def _has_fixed_addresses() -> bool:
 def _parse(
     words: list[str],
 ) -> tuple[list[tuple[int, int]], list[tuple[str, bool]], set[str], int | None, list[str]]:
-    """Limits as (resource, value), paths as (path, may be written), flags, the watcher's socket,
-    and the command."""
+    """Return limits, paths, flags, the watcher's socket, and the command.
+
+    A limit is (resource, value), and a path is (path, may be written).
+    """
     limits, paths, flags, watcher = [], [], set(), None
     kinds = {
         "--memory": resource.RLIMIT_AS, "--files": resource.RLIMIT_FSIZE,
@@ -169,7 +171,7 @@ def _parse(
 
 
 def _lower(kind: int, value: int) -> None:
-    """Set a limit, or leave it where it is lower already (as on many clusters)."""
+    """Set a limit, or keep a lower one (as on many clusters)."""
     _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
@@ -177,7 +179,7 @@ def _lower(kind: int, value: int) -> None:
 
 
 def isolate(paths: Sequence[tuple[str, bool]]) -> list[str]:
-    """Give up what the program does not need; the names of the mechanisms that are in force."""
+    """Give up rights that the program does not need; return the mechanisms in force."""
     if _LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         return []
     applied = []
@@ -189,7 +191,7 @@ def isolate(paths: Sequence[tuple[str, bool]]) -> list[str]:
 
 
 def _restrict_files(paths: Sequence[tuple[str, bool]]) -> int:
-    """Landlock's version; 0 where the kernel has none."""
+    """Restrict access to files; return Landlock's version, or 0 if the kernel has none."""
     version = _LIBC.syscall(_CREATE_RULESET, None, 0, _VERSION)
     if version < 1:
         return 0
@@ -209,7 +211,7 @@ def _restrict_files(paths: Sequence[tuple[str, bool]]) -> int:
 
 
 def _allow(ruleset: int, path: str, granted: int, known: int) -> None:
-    """What lies below a path, or a single file; a path that is not there needs nothing."""
+    """Grant access to a file or to all below a folder; a missing path is ignored."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -222,7 +224,7 @@ def _allow(ruleset: int, path: str, granted: int, known: int) -> None:
 
 
 def _refuse_calls() -> bool:
-    """Whether system calls that reach other processes or the network are refused from now on."""
+    """Refuse system calls that reach other processes or the network; return True on success."""
     machine = os.uname().machine
     if machine not in _AUDIT:
         return False
@@ -252,7 +254,7 @@ def _refuse_calls() -> bool:
 def _report_paths(watcher: int) -> None:
     """Have system calls with a path reported, and send the reports' descriptor to the watcher.
 
-    Where the kernel refuses, the socket is closed without one.
+    If the kernel refuses, the socket is closed without a descriptor.
     """
     import _socket  # quicker to import than socket
 

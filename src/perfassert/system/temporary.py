@@ -24,7 +24,7 @@ except ImportError:  # not on Windows
 
 _PREFIX = "perfassert-tmp-"
 _NO_LOCKS = -1
-"""In place of a file descriptor, where the system has no locks."""
+"""Placeholder for a file descriptor on systems without file locks."""
 
 
 @contextmanager

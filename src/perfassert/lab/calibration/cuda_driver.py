@@ -1,6 +1,6 @@
-"""The real driver: NVIDIA's driver API by ``cuda.bindings``, kernels by the project's NVRTC.
+"""Driver of a GPU: NVIDIA's driver API by ``cuda.bindings``, kernels by the project's NVRTC.
 
-Nothing of NVIDIA's is imported before :func:`open_driver`.
+No package of NVIDIA is imported before :func:`open_driver`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _EXPLAINED = {
 
 
 def open_driver(index: int = 0) -> Driver:
-    """The GPU with that number; :class:`CalibrationError` says what is missing for it."""
+    """Return the GPU with that number; :class:`CalibrationError` names what is missing for it."""
     return CudaDriver(index)
 
 
 class CudaDriver:
-    """One GPU's primary context on the default stream."""
+    """Primary context of one GPU, used on the default stream."""
 
     def __init__(self, index: int) -> None:
         self.cuda = _bindings()
@@ -68,7 +68,7 @@ class CudaDriver:
         self.call("cuCtxSetCurrent", self.context)
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """A function of the driver API; its result without the status."""
+        """Call a function of the driver API; return its result without the status."""
         status, *rest = getattr(self.cuda, function)(*arguments)
         if int(status):
             name = getattr(status, "name", str(status))
@@ -77,7 +77,7 @@ class CudaDriver:
         return rest[0] if len(rest) == 1 else tuple(rest)
 
     def attribute(self, name: str) -> int:
-        """A device attribute, ``CU_DEVICE_ATTRIBUTE_…``."""
+        """Return a device attribute, ``CU_DEVICE_ATTRIBUTE_…``."""
         key = getattr(self.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self.call("cuDeviceGetAttribute", key, self.device))
 
@@ -110,7 +110,7 @@ class CudaDriver:
         return self.known
 
     def warnings(self) -> list[str]:
-        """Other processes on the GPU, as far as NVML tells."""
+        """Return a warning of other processes on the GPU, as far as NVML reports them."""
         try:
             nvml, handle = self._nvml()
             busy = nvml.device_get_compute_running_processes_v3(handle)
@@ -156,7 +156,7 @@ class CudaDriver:
         return Sample(cycles, seconds, clock)
 
     def launch(self, shot: Shot, warm: bool = False) -> None:
-        """``warm`` only loads and allocates, so that neither falls into the timed interval."""
+        """Launch a shot; ``warm`` only loads and allocates, to keep both out of the timing."""
         function = self._function(shot)
         warps = shot.blocks * -(-shot.threads // self.known.warp_size)
         records = self._buffer("records", warps * _RECORD_BYTES)
@@ -171,7 +171,7 @@ class CudaDriver:
         )  # fmt: skip
 
     def _buffer(self, name: str, size: int) -> Any:
-        """Grows, and is zero when new."""
+        """Return a buffer of at least this size, which is zero when new."""
         address, known = self.buffers.get(name, (None, 0))
         if known < size:
             if address is not None:
@@ -207,7 +207,7 @@ class CudaDriver:
 
 
 def compile_program(program: str, arch: str) -> bytes:
-    """The cubin of ``"memory"``, ``"launch"`` or ``"chain:<class>"`` for an architecture."""
+    """Return the cubin of ``"memory"``, ``"launch"`` or ``"chain:<class>"`` for an architecture."""
     from perfassert.frontends.toolchain import tools
     from perfassert.frontends.toolchain.architecture import legacy, number
     from perfassert.frontends.toolchain.binary import Source
@@ -226,9 +226,9 @@ def compile_program(program: str, arch: str) -> bytes:
 
 
 def summarize_timings(records: Sequence[Any] | np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Cycles and clock from ``(start, stop, nanoseconds, unit)`` of every warp.
+    """Return cycles and clock from ``(start, stop, nanoseconds, unit)`` of every warp.
 
-    Clocks agree within a unit only. Of the units that held most warps the median counts.
+    Clocks agree within a unit only. The result is the median over the units with the most warps.
     """
     left = np.asarray(records)
     units, where = np.unique(left[:, 3], return_inverse=True)
@@ -252,5 +252,5 @@ def _bindings() -> Any:
 
 
 def _line(error: BaseException) -> str:
-    """The first line of a message, without its full stop."""
+    """Return the first line of a message, without its full stop."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

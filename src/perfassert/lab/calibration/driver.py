@@ -1,4 +1,4 @@
-"""The seam to a GPU: what calibration asks of one. Nothing of NVIDIA's is imported here."""
+"""Interface of a GPU for calibration. This module imports no package of NVIDIA."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from perfassert.errors import PerfAssertError
 
 
 class CalibrationError(PerfAssertError):
-    """No GPU, no driver or no permission, or a measurement that cannot be taken."""
+    """Error for a missing GPU, driver or permission, or for an impossible measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What the driver says of a GPU. Memory in bytes; ``clock_hz`` is its highest clock.
+    """Properties of a GPU from the driver. Memory is in bytes; ``clock_hz`` is the highest clock.
 
-    ``free_bytes`` is what calibration may allocate at most. ``driver`` is a version such as
+    ``free_bytes`` is the most that calibration may allocate. ``driver`` is a version such as
     ``"13.0"``.
     """
 
@@ -47,9 +47,9 @@ class Properties:
 class Shot:
     """One timed launch. ``program``: ``"memory"``, ``"launch"`` or ``"chain:<class>"``.
 
-    ``n``, ``a`` and ``b`` are the kernel's integers, see its source. ``count`` launches are
-    timed together. ``before`` run first, untimed, in the same stream. ``shared_bytes`` are
-    dynamic, of a block. Kernels without ``records`` have no cycles.
+    ``n``, ``a`` and ``b`` are the kernel's integers, see its source. ``count`` launches are timed
+    together. The shots of ``before`` run first, untimed, in the same stream. ``shared_bytes`` is
+    the dynamic shared memory of a block. Kernels without ``records`` have no cycles.
     """
 
     program: str
@@ -68,10 +68,10 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one shot took. ``cycles``: from the first warp's start to the last one's end on a unit.
+    """Times of one shot. ``cycles``: from the first warp's start to the last one's end on a unit.
 
-    ``seconds`` are by events around all its launches. ``clock_hz``: cycles by nanoseconds of the
-    GPU's own timer. Without records cycles and clock are 0.
+    ``seconds`` are measured by events around all launches of the shot. ``clock_hz`` is cycles
+    divided by the time of the GPU's nanosecond timer. Without records, cycles and clock are 0.
     """
 
     cycles: float
@@ -83,16 +83,16 @@ class Driver(Protocol):
     """A GPU that runs shots."""
 
     def properties(self) -> Properties:
-        """What the GPU is."""
+        """Return the properties of the GPU."""
 
     def warnings(self) -> list[str]:
-        """What may spoil measurements, such as other processes on the GPU."""
+        """Return conditions that may spoil measurements, such as other processes on the GPU."""
 
     def clock_hz(self) -> float:
-        """The clock that the driver reports at the moment; 0 where it reports none."""
+        """Return the clock that the driver reports at the moment; 0 without a report."""
 
     def run(self, shot: Shot) -> Sample:
-        """Compile what is not yet compiled, and launch."""
+        """Compile the shot's program unless it is compiled, and launch it."""
 
     def close(self) -> None:
-        """Give back what was allocated."""
+        """Release all allocated memory."""

@@ -1,4 +1,4 @@
-"""Measured curves → entries of a device file, or the reason why there is none."""
+"""Evaluation of measured curves: entries of a device file, or reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class MeasuredEntry:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a number could not be measured."""
+    """Reason why a number could not be measured."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A class over the warps of one pipeline, for the picture: cycles per instruction."""
+    """Cycles per instruction of a class over the warps of one pipeline, for the picture."""
 
     warps: tuple[float, ...]
     cycles: tuple[float, ...]
@@ -49,13 +49,13 @@ EntryResult = Union[MeasuredEntry, Missing]
 
 @dataclass(slots=True)
 class Evaluation:
-    """``entries``: key of the device file → what was found. ``curves``: class → its curve."""
+    """Results: ``entries``: key of the device file → result; ``curves``: class → its curve."""
 
     entries: dict[str, EntryResult] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
 
     def number(self, key: str) -> float:
-        """A value that other values depend on; :class:`Unfit` where there is none."""
+        """Return a value that other values depend on; :class:`Unfit` if there is none."""
         entry = self.entries.get(key, Missing("was not measured"))
         if isinstance(entry, Missing):
             raise Unfit(f"{key} is not known: {entry.reason}")
@@ -68,7 +68,7 @@ def evaluate_measurements(
     measured: Mapping[str, SampleRows],
     reported_clock: float = 0.0,
 ) -> Evaluation:
-    """Everything that the measurements yield. ``reported_clock``: the driver's, in Hz."""
+    """Return all results of the measurements; ``reported_clock`` is the driver's, in Hz."""
     findings = Evaluation()
     for measurement in plan.plan(gpu, nearest):
         kind = measurement.key.split()[0]
@@ -107,7 +107,7 @@ def _parts(name: str) -> tuple[str, ...]:
 def _curve(
     measurement: Measurement, samples: SampleRows, value: Callable[[Sample], float]
 ) -> tuple[list[float], list[float]]:
-    """A point for each sample."""
+    """Return x and value of each sample."""
     pairs = zip(measurement.x, samples, strict=True)
     points = [(x, value(sample)) for x, repeated in pairs for sample in repeated]
     return [x for x, _ in points], [y for _, y in points]
@@ -162,8 +162,10 @@ def _hull(
 
 
 def _in_cycles(number: float, note: str) -> MeasuredEntry:
-    """Whole cycles, which pipelines take, but for what reading the clock and the loop add: a chain
-    that depends on itself every 4.04 cycles issues every four, not every five."""
+    """Return whole cycles, as pipelines take, without the cost of the clock and the loop.
+
+    A chain that depends on itself every 4.04 cycles issues every four, not every five.
+    """
     whole = max(1, round(number))
     if abs(number / whole - 1) > _WHOLE_CYCLES:
         return MeasuredEntry(number, note)
@@ -173,7 +175,10 @@ def _in_cycles(number: float, note: str) -> MeasuredEntry:
 def _taken_off(
     name: str, part: str, minus: Sequence[str], findings: Evaluation, nearest: Device
 ) -> Iterator[float]:
-    """What the other instructions of a link take: Λ of all, λ of those of the same pipeline."""
+    """Yield the times of a link's other instructions, to be subtracted.
+
+    Λ counts for all of them, λ for those of the same pipeline.
+    """
     pipeline = nearest.operations[name].pipeline
     for other in minus:
         if part == "completion" or nearest.operations[other].pipeline == pipeline:
@@ -205,7 +210,7 @@ def _hits(
 
 
 def _whole(width: float) -> float:
-    """A width that is a power of two but for losses, else the nearest integer."""
+    """Return a width, which is a power of two but for losses, else the nearest integer."""
     power = 1
     while power < width * (1 - _WHOLE / 2):
         power *= 2
@@ -253,7 +258,10 @@ def _size(count: float) -> str:
 
 
 def _l1_bytes(level: Level) -> EntryResult:
-    """The knee is below the store's size: shared memory and the system have a share."""
+    """Return the size of the L1 from its knee, which is below the store's size.
+
+    Shared memory and the system have a share of the store.
+    """
     for store in _L1_STORES:
         if store * 1024 >= level.last:
             return MeasuredEntry(
@@ -291,7 +299,7 @@ def _rates(
     count: Callable[[Shot], float],
     time: Callable[[Sample], float] = lambda s: s.seconds,
 ) -> FittedValue:
-    """What a shot counts over the time that it takes, saturated over the load of a unit."""
+    """Fit the rate of a shot, its count over its time, as it saturates with the load of a unit."""
     x, rate = [], []
     for load, shot, repeated in zip(measurement.x, measurement.shots, samples, strict=True):
         x += [load] * len(repeated)
@@ -300,7 +308,7 @@ def _rates(
 
 
 def _read(shot: Shot) -> float:
-    """Bytes, over all passes."""
+    """Return the bytes that a shot reads, over all passes."""
     return float(shot.n * shot.a)
 
 
@@ -346,7 +354,7 @@ def _dram(
 def _packets(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    """Cycles of each packet: of the whole L2, or of one unit's port by that unit's clock."""
+    """Return the cycles of each packet: of the whole L2, or of one unit's port by its clock."""
     key, clock = measurement.yields[0], findings.number("values.clock_hz")
     one = key.endswith("port_packet_cycles")
     yield _cycles_each(
@@ -371,7 +379,7 @@ def _cycles_each(
     cycles: Callable[[Sample], float],
     what: str,
 ) -> tuple[str, EntryResult]:
-    """Cycles for each of what ``each`` operation of a thread counts as, saturated."""
+    """Return the cycles of one operation at saturation; a thread's step has ``each`` of them."""
     top = _rates(measurement, samples, lambda s: each * s.blocks * s.threads * s.n, cycles)
     return measurement.yields[0], MeasuredEntry(1 / top.value, f"{what}; {top.note()}")
 
@@ -390,7 +398,7 @@ def _dispatch(
 def _blocks(
     measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
 ) -> EntryResults:
-    """Cycles between the end of a block's work and the start of the next one's."""
+    """Return the cycles between the end of a block's work and the start of the next one's."""
     clock = findings.number("values.clock_hz")
     slope, _ = fits.fit_line(*_curve(measurement, samples, lambda s: s.seconds * clock))
     gap = slope.value - plan.SPIN
@@ -424,7 +432,7 @@ _DERIVED = {
     "global_store": "l2_latency", "fence": "l2_latency", "local_store": "l2_latency",
     "local_load": "l1_latency",
 }  # fmt: skip
-"""Classes whose Λ is that of a level."""
+"""Classes whose Λ is the latency of a memory level."""
 
 
 def _derive(findings: Evaluation) -> None:

@@ -15,7 +15,7 @@ from perfassert.version import VERSION
 
 
 class Journal:
-    """What has been measured of one GPU: measurement → shot → repetition → :class:`Sample`.
+    """Measurements of one GPU: measurement → shot → repetition → :class:`Sample`.
 
     ``date`` is that of the first measurement, so that a resumed run writes the same file.
     """
@@ -48,14 +48,14 @@ class Journal:
         self.properties["free_bytes"] = free  # what the first run planned with
 
     def complete_samples(self, key: str, shots: int, repeats: int) -> list[list[Sample]] | None:
-        """The samples of a measurement, where they are complete."""
+        """Return the samples of a measurement if they are complete; else None."""
         result = self.results.get(key)
         if result is None or len(result) != shots or any(len(s) != repeats for s in result):
             return None
         return [[Sample(*values) for values in samples] for samples in result]
 
     def add(self, key: str, samples: list[list[Sample]]) -> None:
-        """Remember a measurement, on disk before this returns."""
+        """Store a measurement; it is on disk before this function returns."""
         self.results[key] = [
             [[s.cycles, s.seconds, s.clock_hz] for s in repeated] for repeated in samples
         ]
@@ -65,7 +65,7 @@ class Journal:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Either the whole text is there or what was there before."""
+    """Write a file so that it always holds either the whole text or its former content."""
     temporary = ""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -1,4 +1,4 @@
-"""A picture per operation class: what was measured, and the hull that was fitted."""
+"""Picture of each operation class: its measurements and the fitted hull."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfassert.lab.calibration.fits import equation_1
 
 
 def check_pictures() -> None:
-    """Before anything is measured: can pictures be drawn at all?"""
+    """Raise an error before any measurement if pictures cannot be drawn."""
     from importlib.util import find_spec
 
     if find_spec("matplotlib") is None:
@@ -20,7 +20,7 @@ def check_pictures() -> None:
 
 
 def draw(findings: Evaluation, folder: Path) -> list[Path]:
-    """``fp32.png`` and so on; each has the time and the throughput over the warps."""
+    """Write ``fp32.png`` and so on, with the time and the throughput over the warps."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

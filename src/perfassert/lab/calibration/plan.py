@@ -1,4 +1,4 @@
-"""What is measured, shot by shot, and which values of a device file each measurement yields."""
+"""Measurements of the calibration, shot by shot, and the device values that each one yields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfassert.lab.calibration.driver import Properties, Shot
 
 REPEATS = 9
 WARPS = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64)
-"""Resident warps of a unit; those beyond 32 come in two blocks."""
+"""Resident warps of a unit; more than 32 are in two blocks."""
 _BLOCK = 32  # warps of the largest block
 LINE = 128  # bytes between two pointers of a chase
 CHASED = 16384  # pointers that are timed
@@ -37,15 +37,16 @@ _ATOMICS = (
     ("add_floats", 0, "l2_update_cycles"),
     ("add_floats", 4, "l2_atomic_lane_cycles"),
 )
-"""Kernel, bytes from word to word, what it yields."""
+"""Kernel, bytes from word to word, and the key of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """How a class is chained, and what else is in a link.
+    """Dependent chain of an instruction class, and the other instructions in a link of it.
 
-    ``minus`` are classes that :mod:`evaluate` takes off; of λ only those of the same pipeline.
-    ``most``: warps, where more would measure something else. ``since``: compute capability × 10.
+    ``minus`` are classes whose times :mod:`evaluate` subtracts; from λ only those of the same
+    pipeline. ``most``: the largest number of warps, as more would measure another limit. ``since``:
+    compute capability × 10.
     """
 
     length: int = 16384
@@ -72,15 +73,15 @@ CHAINS = {
     "atomic_global": Chain(2048, minus=("int32", "int32"), most=_BLOCK),
     "constant_load": Chain(4096),
 }
-"""Operation class → its chain; those that another one takes off come first."""
+"""Operation class → its chain; classes that others subtract come first."""
 BARRIERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A curve: for each ``x`` a shot, taken ``repeats`` times.
+    """Curve with a shot for each ``x``, taken ``repeats`` times.
 
-    ``yields`` are keys of the device file, as ``values.clock_hz`` or ``operations.fp32``.
+    ``yields`` are keys of the device file, such as ``values.clock_hz`` or ``operations.fp32``.
     """
 
     key: str
@@ -91,7 +92,7 @@ class Measurement:
 
 
 def plan(gpu: Properties, nearest: Device) -> list[Measurement]:
-    """All measurements of a GPU; ``nearest`` says which classes there are and on which pipeline."""
+    """Return all measurements of a GPU; ``nearest`` gives the classes and their pipelines."""
     return [
         _clock(gpu),
         *(_hull(gpu, nearest, name) for name in CHAINS if _possible(gpu, nearest, name)),
@@ -116,12 +117,15 @@ def _possible(gpu: Properties, nearest: Device, name: str) -> bool:
 
 
 def _hold(cycles: int = _HELD) -> Shot:
-    """Keeps the GPU busy without touching memory."""
+    """Return a shot that keeps the GPU busy without touching memory."""
     return Shot("launch", "spin", 1, 32, cycles, records=False)
 
 
 def _clock(gpu: Properties) -> Measurement:
-    """All units busy for some milliseconds, and for a tenth of a second before."""
+    """Return the measurement of the clock: all units are busy for some milliseconds.
+
+    They are also busy for a tenth of a second before.
+    """
     threads = gpu.max_threads_per_block
     warm = Shot("chain:fp32", "chain", gpu.compute_units, threads, _WARM)
     shot = Shot("chain:fp32", "chain", gpu.compute_units, threads, 1 << 19, before=(warm,))
@@ -129,7 +133,7 @@ def _clock(gpu: Properties) -> Measurement:
 
 
 def resident(gpu: Properties, most: int) -> Iterator[tuple[int, int, int]]:
-    """Warps of a unit, blocks of the launch, threads of a block."""
+    """Yield warps of a unit, blocks of the launch, and threads of a block."""
     for warps in WARPS:
         if warps <= min(most, gpu.max_warps_per_unit):
             blocks = 1 if warps <= _BLOCK else 2
@@ -159,7 +163,7 @@ def _hull(gpu: Properties, nearest: Device, name: str) -> Measurement:
 
 
 def pipelines_per_unit(nearest: Device, name: str) -> int:
-    """Pipelines of a class in a unit."""
+    """Return the number of a class's pipelines in a unit."""
     scope = nearest.pipelines[nearest.operations[name].pipeline]
     return nearest.schedulers_per_unit if scope is Scope.SCHEDULER else 1
 
@@ -205,14 +209,14 @@ def _chase(gpu: Properties) -> Measurement:
 
 
 def replace_buffer(shot: Shot, size: int) -> Shot:
-    """The same shot in a larger buffer, so that it does not move in between."""
+    """Return the same shot in a larger buffer, so that the buffer does not move in between."""
     from dataclasses import replace
 
     return replace(shot, buffer_bytes=size)
 
 
 def coprime(count: int) -> int:
-    """A step near the golden section of ``count`` that visits every place."""
+    """Return a step near the golden section of ``count`` that visits every place."""
     step = max(1, round(count * 0.618))
     while gcd(step, count) != 1:
         step += 1
@@ -236,13 +240,16 @@ def _pairs(gpu: Properties) -> Measurement:
 
 
 def _loads(gpu: Properties) -> tuple[int, ...]:
-    """Blocks of 256 threads on a unit."""
+    """Return numbers of blocks of 256 threads on a unit."""
     return tuple(k for k in (1, 2, 3, 4, 6, 8) if 256 * k <= gpu.max_threads_per_unit)
 
 
 def _l2(gpu: Properties) -> Measurement:
-    """About a quarter of the L2, which fits into one partition with room to spare: as much as all
-    threads read in whole steps, or some would wait for those with one more."""
+    """Return the measurement of the L2 with about a quarter of it, which fits one partition.
+
+    The size is what all threads read in whole steps; otherwise some would wait for those with one
+    more.
+    """
     loads = _loads(gpu)
     shots = []
     for k in loads:
@@ -267,7 +274,7 @@ def _port(gpu: Properties) -> Measurement:
 
 
 def dram_bytes(gpu: Properties) -> int:
-    """Of one stream: 512 MiB, or what half the memory leaves."""
+    """Return the bytes of one stream: 512 MiB, or a quarter of the free memory if that is less."""
     return min(512 * _MIB, gpu.free_bytes // 4 // _MIB * _MIB)
 
 
@@ -285,8 +292,10 @@ def _dram(gpu: Properties, kernel: str) -> Measurement:
 
 
 def _packets(gpu: Properties) -> Measurement:
-    """Stores of 4 bytes, each in a line of its own that the L2 holds: two packets, the sector and
-    which bytes of it count."""
+    """Return the measurement of stores of 4 bytes, each in a line of its own that the L2 holds.
+
+    Such a store takes two packets: the sector, and the mask of its valid bytes.
+    """
     loads = _loads(gpu)
     shots = tuple(_store_lines(gpu, k * gpu.compute_units, 256) for k in loads)
     return Measurement("packets", tuple(map(float, loads)), shots, ("values.l2_packet_cycles",), 5)
@@ -305,7 +314,7 @@ def _store_lines(gpu: Properties, blocks: int, threads: int) -> Shot:
 
 
 def _atomics(gpu: Properties, kernel: str, stride: int, key: str) -> Measurement:
-    """Of all units, on one address or each thread on a word of its own."""
+    """Return the measurement of atomics from all units, on one address or a word per thread."""
     loads = _loads(gpu)
     number = _ADDED if stride else _ADDED_TO_ONE
     size = max(4, stride * gpu.compute_units * 256 * max(loads))
@@ -319,7 +328,7 @@ def _atomics(gpu: Properties, kernel: str, stride: int, key: str) -> Measurement
 
 
 def _dispatch(gpu: Properties) -> Measurement:
-    """Blocks of one warp that do nothing."""
+    """Return the measurement of blocks of one warp without work."""
     counts = (1 << 17, 1 << 18, 1 << 19)
     shots = tuple(
         Shot("launch", "empty", count, 32, 0, records=False, before=(_hold(),)) for count in counts
@@ -330,7 +339,7 @@ def _dispatch(gpu: Properties) -> Measurement:
 
 
 def _blocks(gpu: Properties, stores: bool) -> Measurement:
-    """Blocks one after the other on each unit: their shared memory lets one reside."""
+    """Return the measurement of blocks in sequence on each unit: shared memory lets one reside."""
     counts = (16, 32, 48, 64, 96, 128)
     size = 4 * max(counts) * gpu.compute_units * 256
     shots = tuple(
@@ -344,7 +353,7 @@ def _blocks(gpu: Properties, stores: bool) -> Measurement:
 
 
 def _kernels(gpu: Properties) -> Measurement:
-    """Empty kernels that wait in the queue behind a long one."""
+    """Return the measurement of empty kernels that wait in the queue behind a long one."""
     counts = (16, 32, 64, 128, 256)
     shots = tuple(
         Shot("launch", "empty", 1, 32, 0, count=count, records=False, before=(_hold(_HELD_LONG),))

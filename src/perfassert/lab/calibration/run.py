@@ -1,4 +1,4 @@
-"""A whole calibration: measure what the journal lacks, evaluate, write."""
+"""Calibration of a GPU: measure what the journal lacks, evaluate, write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPORTED = "reported clock"
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOutcome:
-    """The device that was written, what it was made of, and how many values were measured."""
+    """Written device, the results that it was made from, and the number of measured values."""
 
     device: Device
     nearest: Device
@@ -35,13 +35,13 @@ class CalibrationOutcome:
         return sum(isinstance(e, MeasuredEntry) for e in self.findings.entries.values())
 
     def missing(self) -> list[tuple[str, str]]:
-        """Keys that were to be measured, with the reason why they are not."""
+        """Return keys that should have been measured, with the reasons why they were not."""
         entries = self.findings.entries.items()
         return [(key, e.reason) for key, e in entries if isinstance(e, Missing)]
 
 
 def journal_path(output: Path) -> Path:
-    """``my-gpu.toml`` → ``my-gpu.journal.json`` in the same folder."""
+    """Return the journal's path: ``my-gpu.toml`` → ``my-gpu.journal.json`` in the same folder."""
     return output.with_name(f"{output.stem}.journal.json")
 
 
@@ -81,7 +81,7 @@ def calibrate(
 
 
 def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:
-    """Shot after shot, ``repeats`` times around, so that a slow moment spoils no curve's point."""
+    """Take all shots, ``repeats`` times in turn, so that a slow moment spoils no single point."""
     samples: list[list[Sample]] = [[] for _ in step.shots]
     for _ in range(step.repeats):
         for place, shot in zip(samples, step.shots, strict=True):
@@ -96,5 +96,5 @@ def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:
 
 
 def default_name(gpu: Properties) -> str:
-    """``NVIDIA A100-SXM4-40GB`` → ``A100-SXM4-40GB``; words are joined by hyphens."""
+    """Return a device's name: ``NVIDIA A100-SXM4-40GB`` → ``A100-SXM4-40GB``, with hyphens."""
     return "-".join(gpu.name.removeprefix("NVIDIA ").split())

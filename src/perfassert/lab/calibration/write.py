@@ -1,4 +1,4 @@
-"""Findings → the text of a device file."""
+"""Text of a device file from measured results."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _UNITS = {
     "clock_hz": ("MHz", 1e6), "l2_bandwidth": ("GB/s", 1e9), "dram_bandwidth": ("GB/s", 1e9),
     "launch_overhead": ("us", 1e-6),
 }  # fmt: skip
-"""Units that are written, with their scale; others are written in the base unit."""
+"""Units that are written, with their scale; other keys use the base unit."""
 _REPORTED = (
     "compute_units", "warp_size", "max_threads_per_block", "max_block_z", "max_threads_per_unit",
     "max_blocks_per_unit", "registers_per_unit", "shared_bytes_per_unit", "shared_bytes_per_block",
     "shared_reserved_bytes", "l2_bytes",
 )  # fmt: skip
-"""Keys that the driver answers."""
+"""Keys whose values the driver reports."""
 
 
 def nearest_device(gpu: Properties) -> Device:
-    """The shipped device most like a GPU: of its architecture, else of the nearest one below.
+    """Return the shipped device most like a GPU: same architecture, else the nearest below.
 
-    Among those, units and L2 differ least, then the name.
+    Among those, the least difference in units and L2 decides, then the name.
     """
     wanted = _number(gpu.arch)
     shipped = [device(name) for name in devices()]
@@ -55,7 +55,7 @@ def _number(arch: str) -> int:
 def device_text(
     name: str, gpu: Properties, nearest: Device, findings: Evaluation, date: str
 ) -> str:
-    """A whole device file. What was not measured is the nearest device's, graded ``assumed``."""
+    """Return a whole device file; values not measured are the nearest device's, ``assumed``."""
     return "\n".join(_lines(name, gpu, nearest, findings, date)) + "\n"
 
 
@@ -128,7 +128,7 @@ def _entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
 
 
 def write_device(path: Path, text: str) -> Device:
-    """Write and load; a file that contradicts itself stays beside the output for inspection."""
+    """Write a file and load it; a file that contradicts itself stays beside the output."""
     draft = path.with_name(f"{path.stem}.rejected.toml")
     write_atomic(draft, text)
     try:

@@ -1,1 +1,1 @@
-"""A suite's kernels on a GPU: times, counters, and the CSV file that ``validate`` reads."""
+"""Measurement of a suite on a GPU: times, counters, and the CSV file that ``validate`` reads."""

@@ -40,11 +40,11 @@ _PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 class NoCounters(MeasurementError):
-    """Counters cannot be had at all: no tool, or no permission."""
+    """Error if no counters are available at all: no tool, or no permission."""
 
 
 def find_ncu() -> str:
-    """The tool; :class:`NoCounters` where it is not installed."""
+    """Return the path of Nsight Compute; :class:`NoCounters` if it is not installed."""
     path = shutil.which("ncu")
     if path is None:
         raise NoCounters(
@@ -56,9 +56,9 @@ def find_ncu() -> str:
 
 def command(ncu: str, suite: Path, numbers: Sequence[int], functions: Iterable[str], device: str,
             gpu: int) -> list[str]:  # fmt: skip
-    """Profiles the launches ``numbers`` of a suite; nothing else that the process launches counts.
+    """Return the command that profiles the launches ``numbers`` of a suite, and no others.
 
-    The clock is left alone: counters do not depend on it, and to fix it takes permission.
+    The clock is not fixed: counters do not depend on it, and fixing it takes permission.
     """
     launch = isolated_command(
         "perfassert.lab.measurement.replay:main",
@@ -75,7 +75,7 @@ def command(ncu: str, suite: Path, numbers: Sequence[int], functions: Iterable[s
 def profile_command(
     arguments: Sequence[str], launches: int, timeout: float = 600
 ) -> list[dict[str, str]]:
-    """Runs the command; the counters of each launch, by column."""
+    """Run the command; return the counters of each launch by column."""
     try:
         done = subprocess.run(
             arguments,
@@ -107,7 +107,7 @@ def profile_command(
 
 
 def counters(row: Mapping[str, float | str]) -> dict[str, str]:
-    """By column, as cells; a metric that this GPU does not have is left empty."""
+    """Return the cells of a row's counters by column; empty for a metric that the GPU lacks."""
     cells = {}
     for column, metric in COUNTERS.items():
         value = row.get(metric, "")
@@ -116,9 +116,10 @@ def counters(row: Mapping[str, float | str]) -> dict[str, str]:
 
 
 def parse_raw(text: str) -> list[dict[str, float | str]]:
-    """A dictionary for each launch: numbers in base units (B, s, Hz, counts), else the text.
+    """Return a dictionary for each launch: numbers in base units (B, s, Hz, counts), else text.
 
-    Lines that begin with ``==`` are the tool's talk; lines before the header, the program's.
+    Lines that begin with ``==`` are the tool's messages; lines before the header are the program's.
+
     Raises :class:`MeasurementError` for what is no raw page.
     """
     lines = [line for line in text.splitlines() if not line.startswith("==")]
@@ -153,7 +154,7 @@ def _cell(text: str, unit: str) -> float | str:
 
 
 def unit_factor(unit: str) -> float:
-    """Base units in one of ``unit``: ``"Kbyte"`` → 1000, ``"usecond"`` → 1e-6; else 1."""
+    """Return the base units in one ``unit``: ``"Kbyte"`` → 1000, ``"usecond"`` → 1e-6; else 1."""
     numerator = unit.strip().partition("/")[0]
     for base in _SCALED:
         head = numerator[: len(numerator) - len(base)]

@@ -1,4 +1,4 @@
-"""The real GPU: launches and events by the driver that calibration uses."""
+"""GPU for measurements: launches and events by the driver that calibration uses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that needs no leave
 
 
 def open_gpu(index: int = 0) -> Gpu:
-    """The GPU with that number; a :class:`~perfassert.PerfAssertError` says what is missing."""
+    """Return the GPU with that number, or raise a :class:`~perfassert.PerfAssertError`."""
     return CudaGpu(index)
 
 
 class CudaGpu:
-    """Buffers live for one :meth:`time` or :meth:`launch`."""
+    """GPU of the machine; buffers live for one :meth:`time` or :meth:`launch`."""
 
     def __init__(self, index: int) -> None:
         self.driver = CudaDriver(index)
@@ -29,8 +29,10 @@ class CudaGpu:
         about = self.driver.properties()
         size = _FLUSH * about.l2_bytes
         self.flush = Shot("memory", "read", 4 * about.compute_units, 256, size, 1, 0, size)
-        """Reads other data: what would write them left the L2 full of lines that the timed launch
-        has to write back."""
+        """Kernel that reads other data to empty the L2.
+
+        A kernel that writes would leave lines in the L2 that the timed launch has to write back.
+        """
 
     def properties(self) -> Properties:
         return self.driver.properties()
@@ -65,7 +67,7 @@ class CudaGpu:
         return Timing(seconds, clock)
 
     def launch(self, work: GpuLaunch) -> None:
-        """Once, untimed; for a profiler that looks on."""
+        """Run one untimed launch, for a profiler."""
         with _Loaded(self, work) as loaded:
             loaded.launch()
 
@@ -74,7 +76,7 @@ class CudaGpu:
 
 
 class _Loaded:
-    """A launch with its module and its buffers on the GPU."""
+    """Launch with its module and its buffers on the GPU."""
 
     def __init__(self, gpu: CudaGpu, work: GpuLaunch) -> None:
         self.call = gpu.call

@@ -1,4 +1,4 @@
-"""The seam to a GPU: what a measurement asks of one. Nothing of NVIDIA's is imported here."""
+"""Interface of a GPU for measurements. This module imports no package of NVIDIA."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from perfassert.lab.calibration.driver import Properties
 
 
 class MeasurementError(PerfAssertError):
-    """A measurement that cannot be taken, or a file of them that cannot be used."""
+    """Error for an impossible measurement, or for an unusable file of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterMemory:
-    """What a pointer parameter gets: ``size`` bytes that repeat ``content``, or zeros."""
+    """Memory of a pointer parameter: ``size`` bytes that repeat ``content``, or zeros."""
 
     size: int
     content: NDArray[Any] | None = None
@@ -27,7 +27,7 @@ class ParameterMemory:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A parameter by value; ``kind`` is its type for :mod:`ctypes`, such as ``"c_int32"``."""
+    """Parameter by value; ``kind`` is its type in :mod:`ctypes`, such as ``"c_int32"``."""
 
     value: Union[int, float]
     kind: str
@@ -37,7 +37,7 @@ class Scalar:
 class GpuLaunch:
     """One launch, ready to run. ``image``: the cubin; ``function``: the mangled name in it.
 
-    ``kernel`` and ``cells`` say which row of a suite it is.
+    ``kernel`` and ``cells`` identify the row of a suite.
     """
 
     image: bytes
@@ -51,13 +51,13 @@ class GpuLaunch:
 
     @property
     def memory_bytes(self) -> int:
-        """What its buffers take."""
+        """Bytes of all buffers of the launch."""
         return sum(a.size for a in self.arguments if isinstance(a, ParameterMemory))
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The repetitions in seconds; ``clock_hz`` while they ran, 0 where nobody tells."""
+    """Times of the repetitions in seconds; ``clock_hz`` during them, 0 if unknown."""
 
     seconds: tuple[float, ...]
     clock_hz: float
@@ -68,22 +68,22 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """Distance of the quartiles over the median."""
+        """Distance of the quartiles divided by the median."""
         low, high = np.percentile(self.seconds, (25, 75))
         return float((high - low) / self.median)
 
 
 class Gpu(Protocol):
-    """A GPU that runs and times single launches."""
+    """Interface of a GPU that runs and times single launches."""
 
     def properties(self) -> Properties:
-        """What the GPU is."""
+        """Return the properties of the GPU."""
 
     def warnings(self) -> list[str]:
-        """What may spoil measurements, such as other processes on the GPU."""
+        """Return conditions that may spoil measurements, such as other processes on the GPU."""
 
     def time(self, work: GpuLaunch, warmup: int, repetitions: int) -> Timing:
-        """Each launch between two events, its data not in the L2; ``warmup`` ones do not count."""
+        """Time launches between two events each, with data not in the L2, after ``warmup`` ones."""
 
     def close(self) -> None:
-        """Give back what was allocated."""
+        """Release all allocated memory."""

@@ -25,7 +25,7 @@ _INTEGERS = {1: "c_int8", 2: "c_int16", 4: "c_int32", 8: "c_int64"}
 def kernel_arguments(
     binary: Binary, values: Any, names: Names
 ) -> tuple[ParameterMemory | Scalar, ...]:
-    """One for each parameter, in order. Raises :class:`SuiteError` where one is not given."""
+    """Return a value for each parameter, in order; raises :class:`SuiteError` if one is missing."""
     by_name = isinstance(values, Mapping)
     inputs: list[ParameterMemory | Scalar] = []
     for position, parameter in enumerate(binary.parameters):
@@ -56,7 +56,7 @@ def _scalar(parameter: Parameter, entry: Any, names: Names, where: str) -> Scala
 
 
 def memory(entry: Mapping[str, Any], names: Names) -> ParameterMemory:
-    """Filled as the suite says; by default floats at random, integers with zeros."""
+    """Return a buffer filled by the suite; by default floats are random and integers zero."""
     shape = entry["shape"]
     shape = shape if isinstance(shape, tuple) else (shape,)
     count = int(np.prod([value(extent, names) for extent in shape], dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Rows of a suite → launches: what is compiled, with which arguments, in which order."""
+"""Launches from the rows of a suite: compiled code, arguments, and order."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class MeasurementJob:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Which row of the file it is, among those of one device."""
+        """Key of the job's row among the rows of one device."""
         return (self.kernel, *self.cells.values())
 
     @property
     def text(self) -> str:
-        """``"saxpy n=1024 block=256"``."""
+        """Text such as ``"saxpy n=1024 block=256"``."""
         return " ".join((self.kernel, *(f"{k}={v}" for k, v in self.cells.items() if v)))
 
 
 def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[MeasurementJob]:
-    """Every row of the kernels ``only`` (default: all). Raises :class:`SuiteError`."""
+    """Return every row of the kernels ``only`` (default: all). Raises :class:`SuiteError`."""
     _check(suite, only)
     columns = parameter_columns(suite)
     selected = []
@@ -51,13 +51,13 @@ def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[MeasurementJob]:
 
 
 def parameter_columns(suite: Suite) -> tuple[str, ...]:
-    """The columns that some kernel's rows have."""
+    """Return the columns that the rows of any kernel have."""
     rows = (row for spec in suite.kernels.values() for row in spec.rows)
     return tuple(dict.fromkeys(column for row in rows for column in row))
 
 
 def improved_pairs(suite: Suite) -> Iterator[tuple[str, str]]:
-    """(before, after) of every kernel that improves another one."""
+    """Yield (before, after) for every kernel that improves another one."""
     return ((spec.improves, name) for name, spec in suite.kernels.items() if spec.improves)
 
 
@@ -84,7 +84,7 @@ def _check(suite: Suite, only: tuple[str, ...]) -> None:
 
 
 def gpu_launch(suite: Suite, job: MeasurementJob, device_name: str, arch: str) -> GpuLaunch:
-    """The launch that the prediction for ``device_name`` means, compiled for ``arch``."""
+    """Return the launch of the prediction for ``device_name``, compiled for ``arch``."""
     spec = suite.kernels[job.kernel]
     cells = {**job.cells, "device": device_name, "clock_hz": ""}
     names = row_names(spec, cells)
@@ -107,7 +107,7 @@ def gpu_launch(suite: Suite, job: MeasurementJob, device_name: str, arch: str) -
 
 
 def source(spec: KernelSpec, names: Mapping[str, int]) -> Source:
-    """What the toolchain compiles for a row."""
+    """Return the source that the toolchain compiles for a row."""
     cuda = _cuda(spec)
     return Source(
         cuda.path,
@@ -120,7 +120,7 @@ def source(spec: KernelSpec, names: Mapping[str, int]) -> Source:
 
 
 def source_mark(spec: KernelSpec, job: MeasurementJob) -> str:
-    """A mark of the source: a row with another one was measured from other code."""
+    """Return a mark of the source: a row with another mark was measured from other code."""
     cuda = _cuda(spec)
     names = row_names(spec, job.cells)
     defines = {k: value(v, names) for k, v in cuda.defines.items()}

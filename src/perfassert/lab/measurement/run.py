@@ -1,4 +1,4 @@
-"""A suite measured: first the times, row by row, then the counters, kernel by kernel."""
+"""Measurement of a suite: first the times, row by row, then the counters, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _NAMES = {"h100-80gb-hbm3": "H100-SXM5-80GB", "h200": "H200", "gh200-480gb": "GH
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``device``: what the GPU is called in the file, or empty for what its own name says.
+    """Options: ``device`` is the GPU's name in the file; empty for the name that the GPU gives.
 
-    ``again``: measure rows that are there already.
+    ``again``: measure rows that exist already.
     """
 
     device: str = ""
@@ -56,7 +56,7 @@ class Options:
 
 @dataclass
 class MeasurementResult:
-    """What was measured and what was not, with reasons."""
+    """Numbers of rows measured and kept, and the reasons of failures."""
 
     measured: int = 0
     kept: int = 0
@@ -64,7 +64,7 @@ class MeasurementResult:
 
 
 def device_name(gpu_name: str) -> str:
-    """The shipped device that a GPU's own name means; raises :class:`MeasurementError`."""
+    """Return the shipped device for a GPU's own name; raises :class:`MeasurementError`."""
     words = [w for w in gpu_name.split() if w.lower() not in _WORDS]
     name = "-".join(words)
     try:
@@ -79,9 +79,9 @@ def device_name(gpu_name: str) -> str:
 def measure_times(
     suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
 ) -> MeasurementResult:
-    """Every row without a time, or with one of other code; written one after the other.
+    """Measure every row without a time, or with a time of other code, and write each at once.
 
-    A row that fails is reported and left out; a GPU that fails several in a row raises.
+    A row that fails is reported and left out; several failures in succession raise an error.
     """
     about = gpu.properties()
     device = options.device or device_name(about.name)
@@ -124,7 +124,7 @@ def measure_times(
 
 
 def _values(timing: Timing, about: Properties) -> dict[str, str]:
-    """Cells of a row that was measured now."""
+    """Return the cells of a row that was measured now."""
     return {
         "time_us": f"{1e6 * timing.median:.6g}",
         "time_spread": f"{timing.spread:.3g}",
@@ -158,10 +158,10 @@ def _compiler(suite: Suite, job: MeasurementJob, device: str) -> str:
 def measure_counters(
     suite: Suite, device: str, path: Path, options: Options, say: Say
 ) -> MeasurementResult:
-    """Counters of every row that has a time and none of them, many launches in each run of ncu.
+    """Measure counters of every row with a time but no counters, many launches per run of ncu.
 
-    A run that fails is repeated in halves, so that a launch that cannot be profiled costs itself
-    only. :class:`NoCounters` where there can be none at all.
+    A run that fails is repeated in halves, so that a launch that cannot be profiled costs only
+    itself. Raises :class:`NoCounters` if no counters are available at all.
     """
     table = MeasurementTable(path, parameter_columns(suite))
     result = MeasurementResult()

@@ -1,4 +1,4 @@
-"""The file of measurements: rows by device, kernel and launch; complete on disk after each one."""
+"""File of measurements: rows by device, kernel and launch, complete on disk after each one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MeasurementTable:
         return (row["device"], row["kernel"], *(row[p] for p in self.parameters))
 
     def row(self, device: str, job: MeasurementJob) -> dict[str, str] | None:
-        """What is known of a job on a device."""
+        """Return the row of a job on a device; ``None`` if there is none."""
         return self.rows.get((device, *job.key))
 
     def enter_values(self, device: str, job: MeasurementJob, values: Mapping[str, str]) -> None:
@@ -71,7 +71,7 @@ class MeasurementTable:
         self.save()
 
     def save(self) -> None:
-        """The whole file, in one step: an interrupt leaves the old or the new one."""
+        """Write the whole file in one step: an interrupt leaves the old or the new file."""
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, self.header, lineterminator="\n")
         writer.writeheader()

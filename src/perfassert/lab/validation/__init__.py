@@ -1,1 +1,1 @@
-"""How far predictions are from measurements: suites, statistics, reports."""
+"""Comparison of predictions with measurements: suites, statistics, reports."""

@@ -1,4 +1,4 @@
-"""What each mechanism of the time model is worth on a suite: the error with it turned off."""
+"""Worth of each mechanism of the time model on a suite: the error with it turned off."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
         "instruction_fetch_share": 0.0, "instruction_fetch_bytes_per_cycle": _ALWAYS,
     },
 })  # fmt: skip
-"""Name → values of a device that turn it off; see ``docs/explanation/time.md``."""
+"""Mechanism → values of a device that disable it; see ``docs/explanation/time.md``."""
 
 
 def validate_ablations(
     suite: Suite, rows: Sequence[DataRow], executor: Submitter | None = None
 ) -> dict[str, MetricResult]:
-    """The times of a suite, as they are (under ``""``) and with each mechanism off."""
+    """Return the errors of a suite's times, unchanged (``""``) and without each mechanism."""
     if TIME not in {spec.name for spec in suite.metrics}:
         raise SuiteError(f"{suite.path}: --ablate: the suite has no metric 'time'")
     cases: dict[str, Mapping[str, float]] = {"": {}, **MECHANISMS}
@@ -60,7 +60,7 @@ def _without(suite: Suite, off: Mapping[str, float]) -> Suite:
 
 
 def text(results: Mapping[str, MetricResult]) -> Table:
-    """A table, the mechanism that the suite needs most first."""
+    """Return a table, with the mechanism that the suite needs most first."""
     first, *rest = results.items()
     rest.sort(key=lambda item: -(item[1].summary.mean or 0.0))
     lines = [_figures(name or "nothing", result) for name, result in (first, *rest)]

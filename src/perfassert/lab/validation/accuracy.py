@@ -1,4 +1,4 @@
-"""The page of measured errors: what every suite found, its targets, where the model is wrong."""
+"""Page of measured errors: results of every suite, targets, and where the model is wrong."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ The same rows by what limits them, and by the width of the band:
 """
 _LEAST = 40  # rows of a group that the page shows by itself
 _WIDTHS = (0.0, 0.1, 0.15, 0.2, 0.3, 0.5, inf)
-"""Ends of the groups of bands."""
+"""Ends of the groups of bands, as shares."""
 _TAIL = """\
 ## What this does not say
 
@@ -102,7 +102,7 @@ _HEADING = ("metric", "n", *(figure.heading for figure in FIGURES.values()))
 
 
 def page_date() -> date:
-    """The day that ``SOURCE_DATE_EPOCH`` says, else today; raises :class:`PerfAssertError`."""
+    """Return the day of ``SOURCE_DATE_EPOCH``, else today; raises :class:`PerfAssertError`."""
     epoch = os.environ.get(EPOCH)
     if not epoch:
         return date.today()
@@ -114,14 +114,14 @@ def page_date() -> date:
 
 
 def accuracy_page(results: Sequence[Validation], day: date, rows: int | None = None) -> str:
-    """The whole page, in Markdown; ``rows``: the most that were taken of a suite."""
+    """Return the whole page in Markdown; ``rows`` is the most that were taken of a suite."""
     chosen = "all rows" if rows is None else f"at most {rows} rows of each suite, evenly spread"
     head = _HEAD.format(model=results[0].model_version, date=day.isoformat(), rows=chosen)
     return "\n".join((head, _READING, *_coverage(results), *map(_section, results), _TAIL))
 
 
 def _coverage(results: Sequence[Validation]) -> Iterator[str]:
-    """How often the error that is stated for a time holds, on suites that it has not seen."""
+    """Yield how often the stated error of a time holds, on suites that did not set that error."""
     by_suite, by_device = hold_out(results, "suite"), hold_out(results, "device")
     if len({row.group for row in by_suite}) < 2:
         return
@@ -202,7 +202,7 @@ def _parts(result: Validation) -> Iterator[str]:
 
 
 def _figures_of_unseen_rows(result: Validation) -> Iterator[str]:
-    """Figures and targets of the rows that are a test."""
+    """Yield figures and targets of the rows that are a test."""
     if any(metric.unseen.n for metric in result.metrics):
         if result.suite.fitted_on:
             yield "Rows that were not used for fitting:"
@@ -234,7 +234,7 @@ def _targets(result: Validation, metric: MetricResult) -> Iterator[tuple[str, ..
 
 
 def _entry(suite: Suite, entry: FittedOn) -> str:
-    """One entry as a sentence: what, whose, on which rows."""
+    """Return one entry as a sentence: the fit, its device or source, and its rows."""
     values = ", ".join(f"`{value}`" for value in entry.values)
     what = [f"{values} of {', '.join(entry.devices)}"] if values else []
     what += [f"`{Path(source).name}`" for source in entry.sources]
@@ -254,7 +254,7 @@ def _condition(condition: CellCondition) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of the page."""
+    """Return a table of the page."""
     from tabulate import tabulate
 
     text: str = tabulate(rows, headers=list(header), tablefmt="github", disable_numparse=True)

@@ -1,13 +1,14 @@
-"""``devices/fits/model-error.toml``: how wrong each kind of prediction was measured to be.
+"""Error bands: how wrong each kind of prediction was measured to be.
 
-A band is calibrated as in split conformal prediction (Lei et al., *Distribution-free predictive
-inference for regression*, 2018): of n errors that nothing was fitted on, the quantile at
-0.9 · (n + 1) / n holds a further one with a probability of 90 % if it is drawn alike. Rows of one
-suite are alike, those of another are not, so suites of eight and more rows weigh the same, and
-:func:`left_out_factors` says by how much bands have to be wider to hold for the rows of a suite
-that had no part in them: of kinds that the others have measured, and of kinds that they have not,
-whose bands are those of similar kinds. :func:`hold_out` tests both: bands and factors of all other
-suites, or of all other devices, on rows that neither has seen.
+The results are in ``devices/fits/model-error.toml``. A band is calibrated as in split conformal
+prediction (Lei et al., *Distribution-free predictive inference for regression*, 2018): of n errors
+that no fit has seen, the quantile at 0.9 · (n + 1) / n is not exceeded by a further error with a
+probability of 90 %, if that is drawn from the same distribution. Rows of one suite are alike, those
+of different suites are not. Therefore suites of eight and more rows weigh the same, and
+:func:`left_out_factors` says how much wider bands must be to hold for the rows of a suite that had
+no part in them. There is one factor for kinds that other suites have measured, and one for other
+kinds, which use the bands of similar kinds. :func:`hold_out` tests both: it applies bands and
+factors of all other suites, or of all other devices, to rows that neither has seen.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from perfassert.predictor.judge.errors import (
 from perfassert.quantity import round_significant
 
 _LEAST = 8
-"""Fewer points say nothing about a 90th percentile."""
+"""Least number of points for a 90th percentile."""
 _ENOUGH = 30
-"""Fewer rows of left-out suites do not say by how much all bands are too narrow."""
+"""Least number of rows of left-out suites for a factor of all bands."""
 _FACTS = ("registers",)
-"""Of the code that is predicted; where a measurement differs it is of other code."""
+"""Metrics of the code itself: a measurement that differs is of other code."""
 _COVERED = 0.9
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value that nine of ten
@@ -71,8 +72,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """The factor that makes a band of other suites hold for nine of ten ``rows`` of one that was
-    left out; ``measured``: whether the others had measured kernels of that kind."""
+    """Factor that makes bands of other suites hold for nine of ten ``rows`` of a left-out suite.
+
+    ``measured``: the other suites had measured kernels of that kind.
+    """
 
     metric: str
     measured: bool
@@ -82,8 +85,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A row against the ``band`` that all rows but those of its ``group``, a suite or a device,
-    state for it; ``inside``: whether its error stays within."""
+    """Row beside the ``band`` stated by all rows outside its ``group``, a suite or a device.
+
+    ``inside``: the row's error stays within the band.
+    """
 
     group: str
     limiter: str
@@ -93,7 +98,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A prediction of one metric, and how wrong it was."""
+    """Prediction of one metric, with its error."""
 
     suite: str
     device: str
@@ -104,7 +109,7 @@ class _Point:
 
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
-    """The bands of some suites, in a fixed order; guesses are a kind of their own."""
+    """Return the bands of some suites, in a fixed order; guesses are a kind of their own."""
     return tuple(
         band
         for name in _metrics_with_bands()
@@ -115,8 +120,10 @@ def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
 def hold_out(
     validations: Sequence[Validation], left_out: Literal["suite", "device"], metric: str = "time"
 ) -> list[HeldOut]:
-    """Rows that nothing was fitted on, each against the band that a prediction would state if its
-    suite, or its device, had never been measured; guesses count with the band of guesses."""
+    """Return rows that no fit has seen, with the bands stated without their suite or device.
+
+    Guesses count with the band of guesses.
+    """
     result = []
     for name, others, unseen in _leave_out(left_out, list(_points(metric, validations))):
         known = _known_errors(metric, others)
@@ -133,8 +140,10 @@ def _band(point: _Point, known: KnownErrors, factors: Mapping[bool, float]) -> f
 
 
 def left_out_factors(validations: Sequence[Validation]) -> Iterator[LeftOut]:
-    """The factors of the time's bands; guesses do not count, and no band becomes narrower. Volumes
-    have none: those of a few sectors, whose errors are large, would decide."""
+    """Yield the factors of the time's bands; guesses do not count, and no factor is below 1.
+
+    Volumes have no factors: volumes of a few sectors, whose errors are large, would decide.
+    """
     return _factors("time", list(_points("time", validations)))
 
 
@@ -156,7 +165,7 @@ def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
 def _leave_out(
     what: Literal["suite", "device"], points: Sequence[_Point]
 ) -> Iterator[tuple[str, list[_Point], list[_Point]]]:
-    """Each suite or device, the points of all others, and its own that nothing was fitted on."""
+    """Yield each suite or device, the points of all others, and its own points without a fit."""
     groups: dict[str, list[_Point]] = {}
     for point in points:
         groups.setdefault(getattr(point, what), []).append(point)
@@ -173,7 +182,7 @@ def _known_errors(metric: str, points: Sequence[_Point]) -> KnownErrors:
 
 
 def bands_text(entries: Sequence[Band], model_version: str, factors: Iterable[LeftOut] = ()) -> str:
-    """The table as TOML."""
+    """Return the table as TOML."""
     parts = [_HEADER.format(version=model_version)]
     for f in factors:
         parts.append(
@@ -239,14 +248,16 @@ def _calibrate(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
 
 
 def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
-    """Those that were measured, and what they are examples of, in order."""
+    """Return the measured kinds and the kinds that they are examples of, in order."""
     every = {example for kind in measured for example in examples_of(kind)}
     return sorted(every, key=lambda kind: (kind.arch, kind.way, kind.limiter))
 
 
 def _quantile(points: Sequence[_Point]) -> float:
-    """The error that a share of :data:`_COVERED` stays below; each suite weighs the same, but less
-    if it has few rows."""
+    """Return the error that a share :data:`_COVERED` of the points does not exceed.
+
+    Each suite weighs the same, but less if it has few rows.
+    """
     rows = Counter(point.suite for point in points)
     ordered = sorted(points, key=lambda point: point.error)
     weights = np.cumsum([min(1.0, _LEAST / rows[point.suite]) for point in ordered])
@@ -257,8 +268,10 @@ def _quantile(points: Sequence[_Point]) -> float:
 
 
 def _most(metric: str, kind: PredictionKind, points: Sequence[_Point]) -> dict[str, float]:
-    """Of each trait that a time depends on, the most of any point; what stands for another kind has
-    no limit."""
+    """Return the largest value of each trait that a time depends on, over all points.
+
+    Other metrics, and kinds that stand for another architecture, have no limits.
+    """
     if metric != "time" or kind.arch == ANY:
         return {}
     return {name: round_significant(max(p.traits[name] for p in points), 3) for name in TRAITS}

@@ -1,4 +1,4 @@
-"""One row of a suite made into kernel, launch and device, and its metrics into two numbers."""
+"""Kernel, launch and device from a row of a suite, and the two values of each metric."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Cells = Mapping[str, str]
 
 
 def row_names(spec: KernelSpec, cells: Cells) -> Names:
-    """What expressions may use: the cells that are integers, and the constants."""
+    """Return the names for expressions: cells that are integers, and the constants."""
     names = _whole_numbers(cells)
     for name, text in spec.constants.items():
         names[name] = value(text, names)
@@ -55,7 +55,7 @@ def _whole_numbers(cells: Cells) -> dict[str, int]:
 
 
 def value(expression: IntegerOrText, names: Names) -> int:
-    """The integer; raises :class:`SuiteError` where a cell that it uses is none."""
+    """Return the integer; raises :class:`SuiteError` if a cell that it uses is none."""
     if isinstance(expression, int):
         return expression
     if missing := integer_names(expression, SuiteError) - names.keys():
@@ -64,7 +64,7 @@ def value(expression: IntegerOrText, names: Names) -> int:
 
 
 def _values(tree: Any, names: Names) -> Any:
-    """Expressions anywhere in lists and mappings become numbers."""
+    """Return lists and mappings with expressions replaced by numbers."""
     if isinstance(tree, (int, str)):
         return value(tree, names)
     if isinstance(tree, Mapping):
@@ -73,7 +73,7 @@ def _values(tree: Any, names: Names) -> Any:
 
 
 def make_device(spec: DeviceSpec, cells: Cells) -> Device:
-    """The device of a row, with the suite's changes; raises what :func:`device` raises."""
+    """Return the device of a row with the suite's changes; raises what :func:`device` raises."""
     device = load_device(spec.name or cells[spec.column])
     names = _whole_numbers(cells)
     changes = {
@@ -89,7 +89,7 @@ def _empty(expression: str, cells: Cells) -> bool:
 
 
 def make_kernel(spec: KernelSpec, names: Names, label: str) -> Kernel:
-    """The kernel of a row; raises :class:`SuiteError`, or what its front end raises."""
+    """Return the kernel of a row; raises :class:`SuiteError`, or an error of its front end."""
     if spec.cuda is not None:
         return _from_cuda(spec.cuda, names)
     accesses = dict(spec.accesses or {})
@@ -124,7 +124,7 @@ def _from_cuda(source: CudaSource, names: Names) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kernel and how it is launched, ``count`` times."""
+    """Kernel with its launch, which happens ``count`` times."""
 
     kernel: Kernel
     launch: Launch
@@ -134,7 +134,7 @@ class Case:
 def make_cases(
     spec: KernelSpec, cells: Cells, names: Names, label: str, device: Device
 ) -> tuple[Case, ...]:
-    """What a row launches, and how: made by the suite, or as it was recorded."""
+    """Return the launches of a row, made from the suite or taken from a recording."""
     source = spec.recorded
     if source is None:
         kernel = make_kernel(spec, names, label)
@@ -153,7 +153,7 @@ def _dimensions(dimensions: Any, names: Names) -> tuple[int, ...]:
 
 
 def make_launch(table: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
-    """The launch of a row; ``resident_blocks`` becomes the shared memory that holds it to them."""
+    """Return the launch of a row; ``resident_blocks`` becomes shared memory that limits to them."""
     arguments = {"args": _arguments(table["args"], names)} if "args" in table else {}
     shape = {k: _values(v, names) for k, v in table.items() if k != "args"}
     resident = shape.pop("resident_blocks", None)
@@ -183,7 +183,7 @@ def _argument(argument: Any, names: Names) -> Any:
 
 
 def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> int:
-    """The fewest dynamic shared bytes with which ``resident`` blocks fit on a unit.
+    """Return the least dynamic shared memory in bytes with which ``resident`` blocks fit a unit.
 
     Raises :class:`SuiteError` where no amount gives that number.
     """
@@ -207,7 +207,7 @@ def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> in
 
 
 def predicted_value(spec: MetricSpec, prediction: Prediction, names: Names) -> float:
-    """The prediction in base units; raises :class:`ExpectationError` where it cannot have it."""
+    """Return the prediction in base units; raises :class:`ExpectationError` without a value."""
     if spec.name == BANDWIDTH:
         return value(spec.bytes or 0, names) / float(prediction.time)
     if spec.per == WARP_INSTRUCTION:
@@ -219,7 +219,7 @@ def predicted_value(spec: MetricSpec, prediction: Prediction, names: Names) -> f
 def total_value(
     spec: MetricSpec, predictions: Sequence[tuple[Prediction, int]], names: Names
 ) -> float:
-    """The sum over launches, each as often as it happens; of one launch, its value.
+    """Return the sum over launches, times their counts; for one launch, its value.
 
     Raises :class:`SuiteError` for metrics that have no sum, such as an occupancy.
     """
@@ -232,7 +232,7 @@ def total_value(
 
 
 def measured_value(spec: MetricSpec, cells: Cells, names: Names) -> float:
-    """The measurement in base units; raises :class:`SuiteError` for cells that hold none."""
+    """Return the measurement in base units; raises :class:`SuiteError` for invalid cells."""
     total = sum(_cell(column, cells[column]) for column in spec.columns) * spec.factor
     if not 0 < total < float("inf"):
         raise SuiteError(f"measured {total:g}; an error in percent needs a finite value above 0")

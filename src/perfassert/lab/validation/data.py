@@ -1,4 +1,4 @@
-"""The measured rows: found, read, filtered, checked against the suite."""
+"""Measured rows of a suite: found, read, filtered, and checked."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class DataRow:
 
 
 def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None) -> list[DataRow]:
-    """The rows that pass the filter, in the order of the file, of those that agree in the suite's
-    ``distinct`` columns the first; at most ``limit``, evenly spread.
+    """Return the rows that pass the filter, in the order of the file; at most ``limit``.
 
-    ``folder``: where the data lies; see :func:`find_data`. Raises :class:`SuiteError`.
+    Of rows that agree in the suite's ``distinct`` columns, only the first counts. A ``limit``
+    selects evenly spread rows. ``folder``: where the data lies; see :func:`find_data`. Raises
+    :class:`SuiteError`.
     """
     path = find_data(suite, folder)
     rows = _read(path)
@@ -49,7 +50,7 @@ def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None
 
 
 def find_data(suite: Suite, folder: Path | None = None) -> Path:
-    """The data file: in ``folder``, or where ``PERFASSERT_MEASURED`` says, else by the suite."""
+    """Return the data file: in ``folder`` or ``PERFASSERT_MEASURED``, else beside the suite."""
     variable = os.environ.get(ENVIRONMENT)
     first = folder or (Path(variable) if variable else None)
     places = [*([first] if first else []), suite.path.parent]

@@ -1,4 +1,4 @@
-"""The page of decisions: how often the order of two launches is decided, and is right."""
+"""Page of decisions: how often the order of two launches is decided, and is right."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ devices. A pair of two devices counts for both.
 
 
 def decisions_page(results: Sequence[Validation], day: date, picture: str) -> tuple[str, bytes]:
-    """The page in Markdown, and the picture that it shows, as SVG."""
+    """Return the page in Markdown, and the picture that it shows, as SVG."""
     pairs = measured_pairs(results)
     halves, suites = decide_other_half(pairs), decide_other_suites(pairs)
     devices = decide_other_devices(pairs)
@@ -158,5 +158,5 @@ def _draw(decisions: Decisions) -> bytes:
 
 
 def picture_path(page: Path) -> Path:
-    """Where the picture of a page lies."""
+    """Return the path of a page's picture."""
     return page.with_suffix(".svg")

@@ -1,7 +1,7 @@
-"""A budget for the error of a suite's times: compiler, volumes, clock, and what is left.
+"""Budget for the error of a suite's times: compiler, volumes, clock, and the rest.
 
-Each row is predicted twice, the second time with its measured volumes. What then remains is an
-error of the time alone; a factor that all rows share is taken to be the clock's.
+Each row is predicted twice, the second time with its measured volumes. The remaining error is one
+of the time alone. A factor that all rows share is attributed to the clock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from perfassert.system.process_pool import Submitter
 
 REGISTERS = "registers"
 _FEWEST = 5
-"""Fewer rows correlate with anything."""
+"""Least number of rows for a correlation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TwiceTimed:
 def twice_timed(
     suite: Suite, rows: Sequence[DataRow], executor: Submitter | None = None
 ) -> list[TwiceTimed]:
-    """The rows that have a measured time and a prediction; raises :class:`SuiteError` for none."""
+    """Return the rows with a measured time and a prediction; :class:`SuiteError` for none."""
     suite, _ = as_installed(suite)  # the suite's own report says it
     specs = {spec.name: spec for spec in suite.metrics}
     if TIME not in specs:
@@ -104,9 +104,9 @@ def _volumes(
 
 
 def text(rows: Sequence[TwiceTimed]) -> str:
-    """The budget as a table, and the parameter that goes with what is left.
+    """Return the budget as a table, and the parameter that correlates with the rest.
 
-    Where registers were measured, volumes and clock are judged on the rows that have as many.
+    If registers were measured, volumes and clock are judged on rows with the same number of them.
     """
     lines = [_figures("as predicted", _ratios(rows))]
     left, source = rows, "predicted"
@@ -137,7 +137,7 @@ def _figures(label: str, ratios: Vector) -> tuple[str, ...]:
 
 
 def _culprit(rows: Sequence[TwiceTimed], rest: Vector) -> str:
-    """The parameter with the largest rank correlation, of those that all rows have."""
+    """Return the parameter with the largest rank correlation, of those that all rows have."""
     names = set.intersection(*(set(row.parameters) for row in rows))
     correlations = {
         name: spearman(np.array([row.parameters[name] for row in rows], dtype=np.float64), rest)

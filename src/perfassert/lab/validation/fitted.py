@@ -1,4 +1,4 @@
-"""``[[fitted_on]]`` of a suite file, and filters: which rows are meant."""
+"""Reader of ``[[fitted_on]]`` in suite files, and of filters for rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from perfassert.lab.validation.suite import CellCondition, FittedOn
 from perfassert.toml.tables import TableReader
 
 HALF, ALL = "half", "all"
-"""Which rows were seen: the fitting half of the configurations, or every one."""
+"""Rows that a fit has seen: the fitting half of the configurations, or all of them."""
 
 
 def conditions(
     reader: TableReader, where: str, filters: Mapping[str, Any]
 ) -> tuple[CellCondition, ...]:
-    """A filter table: a value, a list of values or ``{ min, max }`` for each column."""
+    """Read a filter table: a value, a list of values or ``{ min, max }`` for each column."""
     return tuple(_condition(reader, f"{where}.{k}", k, v) for k, v in filters.items())
 
 
@@ -40,7 +40,7 @@ def _condition(reader: TableReader, key: str, column: str, value: Any) -> CellCo
 def read_fitted_on(
     reader: TableReader, suite: Mapping[str, Any], metrics: Sequence[str]
 ) -> tuple[FittedOn, ...]:
-    """The entries of a suite's table; raises its error with the key."""
+    """Return the entries of a suite's table; raises its error with the key."""
     entries = suite.get("fitted_on", [])
     if not isinstance(entries, list):
         reader.fail("fitted_on", "must be a list of tables, [[fitted_on]]")

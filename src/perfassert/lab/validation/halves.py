@@ -1,7 +1,6 @@
-"""Which rows have seen a fit: the configurations of a suite in two halves, by hash.
+"""Split of a suite's configurations into two halves by hash: one to fit on, one to judge on.
 
-Values are fitted on the one half and judged on the other. Equal configurations are in one half,
-in every suite and process and whatever the order of the rows.
+Equal configurations are in the same half, in every suite and process and for any order of rows.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _SEPARATOR = "\x1f"  # in no cell of a table
 
 
 def in_fitting_half(cells: Cells, configuration: Sequence[str]) -> bool:
-    """Whether these cells of a row make it one to fit on; a coin toss that never changes.
+    """Return True if a row belongs to the fitting half, a coin toss that never changes.
 
     Numbers count as numbers: ``16`` and ``16.0`` are one configuration. The order of
     ``configuration`` does not matter.
@@ -36,14 +35,14 @@ def _canonical(cell: str) -> str:
 
 
 def covers(entry: FittedOn, suite: Suite, cells: Cells) -> bool:
-    """Whether what the entry names has seen this row's answer."""
+    """Return True if the fit named by the entry has seen this row's measurement."""
     if entry.half and not in_fitting_half(cells, suite.configuration):
         return False
     return all(condition.holds(cells[condition.column]) for condition in entry.filters)
 
 
 def is_fitted(suite: Suite, cells: Cells, metric: str) -> bool:
-    """Whether anything at all has seen this row's answer for a metric, which then tests nothing."""
+    """Return True if a fit has seen this row's value of a metric, which then tests nothing."""
     return any(
         covers(entry, suite, cells)
         for entry in suite.fitted_on
@@ -54,7 +53,7 @@ def is_fitted(suite: Suite, cells: Cells, metric: str) -> bool:
 def rows_to_fit(
     suite: Suite, rows: Sequence[DataRow], device: str, values: Sequence[str]
 ) -> list[DataRow]:
-    """The rows that the suite allows these values of a device file to be fitted on.
+    """Return the rows that may be used to fit these values of a device file.
 
     Raises :class:`SuiteError` where it does not declare one, or would leave no row for a test.
     """

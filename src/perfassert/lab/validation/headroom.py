@@ -1,4 +1,4 @@
-"""Measured times over the speed of light, by suite: none should be below it."""
+"""Measured times over the speed of light, by suite: no quotient should be below 1."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from perfassert.report.tables import Table, Text, join, table
 _TIME = "time"
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95)
 _SHOWN = 20
-"""Rows below the speed of light that are listed of each suite."""
+"""Most rows below the speed of light that are listed for each suite."""
 
 
 def text(results: Sequence[Validation]) -> Text:
-    """A line for each suite with a measured time; below it, the rows that beat their bound."""
+    """Return a line for each suite with measured times, and the rows faster than their bound."""
     timed = [(r.suite.path.stem, m) for r in results for m in r.metrics if m.spec.name == _TIME]
     header = ("measured / speed of light", "rows", "below 1", "least", "5 %", "25 %", "median",
               "75 %", "95 %")  # fmt: skip
@@ -37,7 +37,7 @@ def _figures(name: str, metric: MetricResult) -> tuple[str, ...]:
 
 
 def _below(name: str, metric: MetricResult) -> Iterator[str]:
-    """``stem: line 12: 0.97 (measured 12 us, speed of light 12.4 us), guessed``."""
+    """Yield ``stem: line 12: 0.97 (measured 12 us, speed of light 12.4 us), guessed``."""
     points = zip(metric.lines, metric.measured, metric.speeds_of_light, metric.kinds, strict=True)
     below = [point for point in points if point[1] < point[2]]
     for line, measured, least, kind in below[:_SHOWN]:

@@ -1,12 +1,11 @@
-"""``devices/fits/pair-error.toml``: how sure the predicted order of two launches is, fitted and
-tested on pairs of measured rows.
+"""Order of two predicted launches: how sure it is, fitted and tested on pairs of measured rows.
 
-Pairs are of rows of one group of a suite. Of each kind of pair, scale and power (see
-:mod:`perfassert.predictor.judge.pairs`) are those of the largest likelihood on a grid; a suite
-counts at most as much as :data:`_LEAST` of its pairs, as pairs that share rows are not independent.
-How well they are calibrated is asked twice: rows are halved by chance, and pairs within one half
-test what those within the other gave; and the pairs of a suite, or of a device, test what all
-other suites, or all other devices, gave.
+The results are in ``devices/fits/pair-error.toml``. A pair has rows of one group of a suite. Each
+kind of pair has a scale and a power (see :mod:`perfassert.predictor.judge.pairs`), which have the
+largest likelihood on a grid. A suite counts at most as much as :data:`_LEAST` of its pairs, because
+pairs that share rows are not independent. Two tests check the calibration. The first halves the
+rows by chance and tests pairs within one half by a fit to the other half. The second tests the
+pairs of a suite, or of a device, by a fit to all other suites, or all other devices.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from perfassert.predictor.judge.pairs import (
 from perfassert.quantity import round_significant
 
 _LEAST = 50
-"""Fewer pairs are no kind of their own."""
+"""Least number of pairs for a kind of its own."""
 _SCALES, _POWERS = (
     np.array([round_significant(value, 3) for value in np.geomspace(*ends).tolist()])
     for ends in ((0.003, 3.0, 40), (0.7, 40.0, 25))
 )
-"""As they are written to the table, so that the limit below holds for what is read."""
+"""Candidate values, rounded as in the table, so that the limit below holds for values read back."""
 _FINEST = 0.01
-"""Times that differ by less are never decided: measurements do not repeat any better."""
+"""Least difference of times that is decided: measurements do not repeat any better."""
 _ODDS = np.log(CONFIDENCE / (1 - CONFIDENCE))
 BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Ends of the bins of the reliability diagram."""
@@ -57,9 +56,13 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
-    """Two measured rows: ``distance``: predicted, as a logarithm; ``apart``: measured, likewise and
-    positive; ``right``: whether the order is the predicted one; ``half``: of both rows, None where
-    they are of two; ``fitted``: something was fitted on one of them; ``devices``: of both rows."""
+    """Two measured rows.
+
+    ``distance`` is the logarithm of the ratio of their predictions, and ``apart`` that of their
+    measurements; both are positive. ``right``: the measured order is the predicted one. ``half`` is
+    that of both rows, None if they are in two halves. ``fitted``: a fit has seen one of the rows.
+    ``devices`` are those of both rows.
+    """
 
     suite: str
     devices: tuple[str, str]
@@ -83,8 +86,11 @@ class PairFit:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """How well probabilities follow what was measured; ``probability``: of the predicted order of
-    each pair, ``right``: whether it is the measured one."""
+    """Decisions between pairs of configurations, with the probabilities stated for them.
+
+    ``probability`` is that of the predicted order of each pair; ``right``: the measured order is
+    the same.
+    """
 
     probability: Vector
     right: npt.NDArray[np.bool_]
@@ -92,27 +98,27 @@ class Decisions:
 
     @property
     def brier(self) -> float:
-        """The mean squared distance of a probability to what came."""
+        """Mean squared distance of a probability from its outcome, 0 or 1."""
         return float(np.mean((self.probability - self.right) ** 2))
 
     @property
     def naive_brier(self) -> float:
-        """Of the rule that is always sure of the predicted order."""
+        """Brier score of the rule that is always sure of the predicted order."""
         return float(np.mean(~self.right))
 
     def share_decided(self, apart: float = 0.0) -> float | None:
-        """The share of the pairs, of those whose times differ by so much, that is decided."""
+        """Return the share of decided pairs, of those whose times differ by ``apart``."""
         there = self.apart >= np.log1p(apart)
         return float(np.mean(self.probability[there] >= CONFIDENCE)) if there.any() else None
 
     @property
     def share_right(self) -> float | None:
-        """The share of the decided pairs whose order is right."""
+        """Share of the decided pairs whose order is right."""
         decided = self.probability >= CONFIDENCE
         return float(np.mean(self.right[decided])) if decided.any() else None
 
     def bins(self) -> Iterator[tuple[float, float, int, float, float]]:
-        """Of each bin its ends, how many pairs, their mean probability and the share right."""
+        """Yield each bin's ends, number of pairs, mean probability and share of pairs right."""
         for low, high in pairwise(BINS):
             here = (self.probability >= low) & (self.probability < high)
             if here.any():
@@ -121,7 +127,7 @@ class Decisions:
 
 
 def measured_pairs(validations: Sequence[Validation]) -> list[MeasuredPair]:
-    """The pairs of all suites whose times differ, predicted and measured; a guess is in none."""
+    """Return the pairs of all suites with different times, predicted and measured; no guesses."""
     return [
         pair
         for validation in validations
@@ -157,7 +163,7 @@ def _timed_launch(result: MetricResult, i: int) -> TimedLaunch:
 
 
 def fit_pair_errors(pairs: Sequence[MeasuredPair]) -> tuple[PairFit, ...]:
-    """The table, in a fixed order: kinds with enough pairs, and what stands for the others."""
+    """Return the table in a fixed order: kinds with enough pairs, and fallbacks for the others."""
     by_kind: dict[PairKind, list[MeasuredPair]] = {}
     for pair in pairs:
         for kind in _kinds_of(pair.kind):
@@ -170,7 +176,7 @@ def fit_pair_errors(pairs: Sequence[MeasuredPair]) -> tuple[PairFit, ...]:
 
 
 def _kinds_of(kind: PairKind) -> tuple[PairKind, ...]:
-    """The kind, and the one of any limiter that it is an example of."""
+    """Return the kind, and the kind of any limiter that it is an example of."""
     if kind.limiter == OTHER:
         return (kind,)
     return kind, PairKind(kind.way, kind.kernel, ANY)
@@ -193,7 +199,7 @@ def _fit(pairs: Sequence[MeasuredPair]) -> PairError:
 
 
 def pair_errors_text(fits: Sequence[PairFit], model_version: str) -> str:
-    """The table as TOML."""
+    """Return the table as TOML."""
     return _HEADER.format(version=model_version) + "".join(
         f"""
 [[pair]]
@@ -210,8 +216,7 @@ suites = "{", ".join(fit.suites)}"
 
 
 def decide_other_half(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
-    """Suite → its pairs within each half of rows that nothing was fitted on, judged by what the
-    pairs within the other half gave."""
+    """Map suites to decisions on unfitted pairs within one half, by a fit to the other half."""
     judged: dict[str, list[tuple[float, MeasuredPair]]] = {}
     for half in (0, 1):
         table = {f.kind: f.error for f in fit_pair_errors([p for p in pairs if p.half == 1 - half])}
@@ -221,13 +226,15 @@ def decide_other_half(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
 
 
 def decide_other_suites(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
-    """Suite → its pairs of rows that nothing was fitted on, judged by what all others gave."""
+    """Map suites to decisions on their unfitted pairs, by a fit to all other suites."""
     return _decide_others(pairs, lambda pair: (pair.suite,))
 
 
 def decide_other_devices(pairs: Sequence[MeasuredPair]) -> dict[str, Decisions]:
-    """Device → its pairs of rows that nothing was fitted on, judged by what pairs on other devices
-    gave; a pair of two devices counts for both."""
+    """Map devices to decisions on their unfitted pairs, by a fit to pairs on other devices.
+
+    A pair of two devices counts for both.
+    """
     return _decide_others(pairs, lambda pair: pair.devices)
 
 
@@ -244,7 +251,7 @@ def _decide_others(
 
 
 def merge_decisions(parts: Sequence[Decisions]) -> Decisions:
-    """All pairs of several suites."""
+    """Return the decisions of several suites as one."""
     return Decisions(
         np.concatenate([part.probability for part in parts]),
         np.concatenate([part.right for part in parts]),

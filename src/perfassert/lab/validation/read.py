@@ -61,7 +61,7 @@ _COLUMN = re.compile(r"\{(\w+)\}")
 
 
 class _SuiteReader(SuiteTableReader):
-    """Turns one parsed file into a :class:`Suite`, or says what is wrong with it."""
+    """Reader of one parsed suite file into a :class:`Suite`; raises an error for what is wrong."""
 
     def __init__(self, path: Path, table: dict[str, Any], sources: Path, contents: bool) -> None:
         super().__init__(path)
@@ -105,7 +105,7 @@ class _SuiteReader(SuiteTableReader):
         return asked
 
     def complete(self, kernels: dict[str, KernelSpec]) -> dict[str, KernelSpec]:
-        """Each kernel's launch completed by the suite's, which may use what all of them define."""
+        """Complete each kernel's launch by the suite's, which may use what all of them define."""
         if not kernels:
             self.fail("kernels", "is empty; add [kernels.VALUE]")
         self.known_names = set[str].intersection(*(set(k.constants) for k in kernels.values()))
@@ -121,7 +121,7 @@ class _SuiteReader(SuiteTableReader):
         return completed
 
     def check_launch(self, spec: KernelSpec, launch: Mapping[str, Any]) -> None:
-        """A launch has a shape, unless the row stands for all launches of a recording."""
+        """Check that a launch has a shape, unless a row stands for all launches of a recording."""
         if spec.recorded is not None and not spec.recorded.column:
             if launch:
                 self.fail("launch", 'does not go with launches = "all"')
@@ -132,7 +132,7 @@ class _SuiteReader(SuiteTableReader):
             self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
 
     def check_pair(self, name: str, spec: KernelSpec, kernels: Mapping[str, KernelSpec]) -> None:
-        """What is improved exists, has as many rows, and does not lead back to ``name``."""
+        """Check that improved kernels exist, have as many rows, and do not form a cycle."""
         key, before = f"kernels.{name}.improves", spec.improves
         seen = {name}
         while before:
@@ -146,7 +146,7 @@ class _SuiteReader(SuiteTableReader):
             before = kernels[before].improves
 
     def constants(self, key: str, own: Any) -> dict[str, IntegerOrText]:
-        """The suite's, then those of ``own``, in order; each may use the ones before it."""
+        """Return the suite's constants, then those of ``own``; each may use the ones before it."""
         constants: dict[str, IntegerOrText] = {}
         for where, value in (("constants", self.table.get("constants", {})), (key, own)):
             for name, text in self.section(where, value).items():
@@ -208,9 +208,9 @@ class _SuiteReader(SuiteTableReader):
         )
 
     def recorded_source(self, key: str, table: Mapping[str, Any]) -> RecordedSource:
-        """Recordings lie below ``--sources``; columns in braces choose one for a row.
+        """Read where recordings lie below ``--sources``; columns in braces choose one for a row.
 
-        A row stands for the launch of the kernel that ``named`` says, or for all launches.
+        A row stands for the launch of the kernel that ``named`` gives, or for all launches.
         """
         path = self.string(f"{key}.recorded", table["recorded"])
         column = self.string(f"{key}.named", table.get("named", "kernel"))
@@ -287,7 +287,7 @@ class _SuiteReader(SuiteTableReader):
         return MetricSpec(name, columns, _UNITS[name], factor, per, amount, inverse)
 
     def unit(self, key: str, name: str, table: Mapping[str, Any]) -> tuple[float, str, str]:
-        """Factor to base units, base unit, granularity."""
+        """Return the factor to base units, the base unit, and the granularity."""
         try:
             parsed = parse_quantity(f"1 {self.string(f'{key}.unit', table.get('unit', ''))}")
         except UnitError as error:

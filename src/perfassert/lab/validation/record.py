@@ -1,4 +1,4 @@
-"""The figures of a run kept as JSON, and a later run held against them."""
+"""Record of a run's figures as JSON, and comparison of a later run with it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from perfassert.lab.validation.suite import Suite
 from perfassert.report.tables import percent
 
 WORSE = 0.02
-"""By so much a median error may exceed the recorded one."""
+"""Excess of a median error over the recorded one that is allowed."""
 _DIGITS = 6
 _ANEW = "record anew with --record"
 
 
 def to_record(results: Sequence[Validation], rows: int | None = None) -> dict[str, Any]:
-    """Figures by suite and metric, of all rows and of those that nothing was fitted on.
+    """Return figures by suite and metric, of all rows and of those that no fit has seen.
 
-    ``rows``: the most that were taken of a suite.
+    ``rows`` is the most that were taken of a suite.
     """
     return {
         "model_version": results[0].model_version,
@@ -50,7 +50,7 @@ def _figures(summary: Summary) -> dict[str, int | float | None]:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSuite:
-    """Rows of a recorded run; of each metric how many of them have it, and its median error."""
+    """Number of a recorded run's rows; for each metric, rows that have it, and median error."""
 
     rows: int
     metrics: Mapping[str, tuple[int, float | None]]
@@ -58,7 +58,7 @@ class RecordedSuite:
 
 @dataclass(frozen=True, slots=True)
 class RowRecord:
-    """A file that :func:`to_record` was written to; ``most_rows``: ``--rows`` of that run."""
+    """File written from :func:`to_record`; ``most_rows`` is ``--rows`` of that run."""
 
     path: Path
     most_rows: int | None
@@ -66,7 +66,7 @@ class RowRecord:
 
 
 def read_record(path: Path) -> RowRecord:
-    """What :func:`to_record` made; raises :class:`SuiteError`."""
+    """Read a record that :func:`to_record` made; raises :class:`SuiteError`."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -108,7 +108,7 @@ def check_comparable(record: RowRecord, suite: Suite, rows: int) -> None:
 
 
 def worse(record: RowRecord, result: Validation) -> Iterator[str]:
-    """A sentence for each metric that is worse than recorded, or that fewer rows have."""
+    """Yield a sentence for each metric that is worse than recorded, or that fewer rows have."""
     name = result.suite.path.stem
     for metric in result.metrics:
         for reason in _worse(*record.suites[name].metrics[metric.spec.name], metric.summary):

@@ -1,7 +1,7 @@
-"""The launch of a row where it was recorded: found by program, kernel and shape.
+"""Recorded launch of a row, found by program, kernel and shape.
 
 A profiler and the compiler write a kernel's name in two ways (``void f<1, float>(T1 *)`` and
-``f<true, float>(float*)``), so what is compared is the plain name and the template's arguments.
+``f<true, float>(float*)``). Therefore the plain name and the template's arguments are compared.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _WORDS = {"true": "1", "false": "0"}
 
 @dataclass(frozen=True, slots=True)
 class RecordedSource:
-    """Files that ``perfassert record`` wrote: ``path`` with columns in braces, below ``folder``;
-    ``column`` has the kernel's name, or is empty where a row stands for all launches of its file.
-    ``contents``: whether launches keep those of buffers and constants."""
+    """Files that ``perfassert record`` wrote: ``path`` below ``folder``, with columns in braces.
+
+    ``column`` holds the kernel's name; it is empty where a row stands for all launches of its file.
+    ``contents``: launches keep the contents of buffers and constants.
+    """
 
     folder: Path
     path: str
@@ -34,7 +36,7 @@ class RecordedSource:
     contents: bool = True
 
     def find(self, cells: Mapping[str, str], shape: LaunchShape) -> RecordedLaunch:
-        """The first launch of the row's kernel with that grid and block; raises SuiteError."""
+        """Return the first launch of the row's kernel with that shape; raises SuiteError."""
         path = self._file(cells)
         wanted = cells[self.column]
         named = [x for x in launches(path) if _function_name(x.name) == _function_name(wanted)]
@@ -51,7 +53,7 @@ class RecordedSource:
         return self._as_asked(alike[0])
 
     def find_all(self, cells: Mapping[str, str]) -> tuple[RecordedLaunch, ...]:
-        """All launches of the row's file; raises SuiteError where there is none."""
+        """Return all launches of the row's file; raises SuiteError if there are none."""
         return tuple(self._as_asked(x) for x in launches(self._file(cells)))
 
     def _file(self, cells: Mapping[str, str]) -> Path:
@@ -65,7 +67,7 @@ class RecordedSource:
 
 
 def without_contents(recorded: RecordedLaunch) -> RecordedLaunch:
-    """As if it had been written down by hand: buffers by their shapes, and numbers."""
+    """Return the launch as if written by hand: buffers by their shapes only, and numbers."""
     return replace(recorded, launch=replace(recorded.launch, args=_shapes(recorded.launch.args)))
 
 
@@ -88,12 +90,12 @@ def _function_name(name: str) -> str:
 
 
 def _doubles(name: str) -> int:
-    """Parameters of a function that speak of double precision; of a template they say ``T1``."""
+    """Return how often a function's name has ``double``; a template's parameters are ``T1``."""
     return len(re.findall(r"\bdouble", demangle(name)))
 
 
 def template_arguments(name: str) -> tuple[str, ...]:
-    """Those of the function; ``true`` is 1, casts and suffixes of numbers are left out."""
+    """Return a function's template arguments; ``true`` is 1, casts and suffixes are left out."""
     arguments, depth, inner = [""], 0, False
     for letter in demangle(name):
         depth += (letter == "<") - (letter == ">")

@@ -1,4 +1,4 @@
-"""A validation as text, as plain data, as a picture."""
+"""Reports of a validation: text, plain data, and a picture."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BAND = 0.10  # shaded around the diagonal
 
 
 def text(result: Validation) -> Text:
-    """Title, one line per metric and group, and the rows that failed by reason."""
+    """Return the title, a line per metric and group, and the failed rows by reason."""
     suite = result.suite
     devices = ", ".join(result.devices)
     head = [suite.title, f"{devices}; model {result.model_version}" if devices else ""]
@@ -41,7 +41,7 @@ def text(result: Validation) -> Text:
 
 
 def pairs(result: Validation, name: str) -> Table:
-    """Measured beside predicted values of one metric, a row for each line of the data."""
+    """Return a table of measured and predicted values of one metric, a row per line of data."""
     known = {m.spec.name: m for m in result.metrics}
     if name not in known:
         hint = close_matches(name, known) or f"; it has {', '.join(known)}"
@@ -77,7 +77,7 @@ def _percent(share: float | None) -> str:
 
 
 def _confidence(metric: MetricResult) -> Iterator[str | Table]:
-    """How guesses and the others stand, and whether what is far off is said to be a guess."""
+    """Yield a table of errors for guessed and other rows, and how many large errors are guesses."""
     guessed = np.array([kind is None for kind in metric.kinds], dtype=bool)
     if not guessed.any():
         return
@@ -94,7 +94,7 @@ def _confidence(metric: MetricResult) -> Iterator[str | Table]:
 
 
 def _factors(metric: MetricResult) -> Vector:
-    """By how much each point is off, up or down."""
+    """Return the factor by which each prediction is off, at least 1 in both directions."""
     with np.errstate(divide="ignore"):
         return np.exp(np.abs(np.log(metric.predicted / metric.measured)))
 
@@ -110,7 +110,7 @@ def _confidence_cells(metric: MetricResult, mask: npt.NDArray[np.bool_]) -> tupl
 
 
 def _failures(result: Validation) -> Iterator[str]:
-    """Rows without prediction, then rows that lack one metric only."""
+    """Yield rows without prediction, then rows that lack one metric only."""
     yield from _failure_lines("not predicted", result.failures)
     whole = {line for line, _ in result.failures}
     for metric in result.metrics:
@@ -130,7 +130,7 @@ def _failure_lines(label: str, failures: Sequence[tuple[int, str]]) -> Iterator[
 
 
 def to_dict(result: Validation) -> dict[str, Any]:
-    """Plain data that JSON can hold; values in base units, shares as fractions, no NaN."""
+    """Return plain data for JSON; values in base units, shares as fractions, no NaN."""
     return {
         "suite": result.suite.title,
         "file": result.suite.path.name,
@@ -192,7 +192,7 @@ def _reasons(failures: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
 
 
 def plot(result: Validation, path: Path) -> None:
-    """Measured against predicted, one panel per metric, both axes logarithmic.
+    """Plot measured against predicted values, one panel per metric, with logarithmic axes.
 
     Raises :class:`PerfAssertError` without matplotlib, or where ``path`` cannot be written.
     """

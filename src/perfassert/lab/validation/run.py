@@ -1,4 +1,4 @@
-"""Every row predicted, on all cores or on any executor; nothing that fails is dropped."""
+"""Prediction of every row of a suite, on all cores or any executor; failed rows are kept."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _CHUNKS = 64  # so many steps has the progress, at least where there are enough 
 
 @dataclass(frozen=True, slots=True)
 class RowOutcome:
-    """What became of a row: (measured, predicted) or a reason, by metric.
+    """Outcome of a row: by metric (measured, predicted), or a reason for their absence.
 
-    ``fitted``: metrics of which something has seen the answer. ``failure``: why there is no
-    prediction, or ``""``. ``kind``: what sort of prediction it is; ``guessed``: it rests on
-    assumed values, so that its error is not the model's; ``bands``: by metric, how wrong it says
-    that it may be; ``traits``: what says whether kernels like this one were measured; ``kernel``:
-    its name; ``speed_of_light`` in seconds.
+    ``fitted``: metrics whose values some fit has seen. ``failure``: why there is no prediction, or
+    ``""``. ``kind``: the kind of prediction. ``guessed``: the prediction rests on assumed values,
+    so that its error is not the model's. ``bands``: the stated error by metric. ``traits``: values
+    that tell if similar kernels were measured. ``kernel``: its name. ``speed_of_light`` is in
+    seconds.
     """
 
     line: int
@@ -64,12 +64,10 @@ class RowOutcome:
 class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
-    ``kinds``: of each point, None where the prediction is a guess; ``bands``: how wrong it says
-    that it may be, as a share; ``traits``, ``kernels``, ``devices``, ``speeds_of_light``: of each
-    point, see there.
-    ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
-    alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
-    prediction or no measurement of it.
+    Of each point: ``kinds``, None for a guess; ``bands``, its stated error as a share; ``traits``,
+    ``kernels``, ``devices`` and ``speeds_of_light``, as in :class:`RowOutcome`. ``fitted`` marks
+    points that a fit has seen: ``seen`` sums them up, and ``unseen`` the others, which alone are a
+    test. ``failures``: (line, reason) of rows without a prediction or a measurement of the metric.
     """
 
     spec: MetricSpec
@@ -92,15 +90,17 @@ class MetricResult:
 
     @property
     def strict_median(self) -> float:
-        """The median error where rows that failed count as infinitely wrong; for gates."""
+        """Median error with failed rows counted as infinitely wrong; for gates."""
         errors = percentage_errors(self.measured, self.predicted)
         return float(np.median(np.append(errors, [np.inf] * len(self.failures))))
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The result of a suite. ``failures``: (line, reason) of the rows without prediction;
-    ``note``: why kernels were not compiled as those that were measured."""
+    """Result of a suite. ``failures``: (line, reason) of the rows without prediction.
+
+    ``note`` says why kernels were not compiled as the measured ones were.
+    """
 
     suite: Suite
     rows: int
@@ -111,7 +111,7 @@ class Validation:
     model_version: str = field(default=MODEL_VERSION)
 
     def metric(self, name: str) -> MetricResult:
-        """The metric of that name; KeyError if the suite has none."""
+        """Return the metric of that name; KeyError if the suite has none."""
         by_name = {m.spec.name: m for m in self.metrics}
         return by_name[name]
 
@@ -162,7 +162,7 @@ def _outcomes(
 
 
 def predict_rows(suite: Suite, rows: Sequence[DataRow]) -> list[RowOutcome]:
-    """What a worker does; its arguments and its result can be pickled."""
+    """Predict rows in a worker process; arguments and result can be pickled."""
     return [_predict_row(suite, row) for row in rows]
 
 
@@ -204,7 +204,7 @@ def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
 
 
 def _reason(error: Exception) -> str:
-    """A bug in one row must not cost the others: it is reported like every failure."""
+    """Return the reason of a failure; a bug in one row is reported like every failure."""
     kind = "" if isinstance(error, PerfAssertError) else "internal error: "
     return f"{kind}{type(error).__name__}: {error}"
 
@@ -251,7 +251,7 @@ def _part(
     chosen: Sequence[bool],
     spec: MetricSpec,
 ) -> Summary:
-    """The figures of the chosen points alone, as if there were no others."""
+    """Return the figures of the chosen points alone."""
     mask = np.array(chosen, dtype=bool)
     kept = [group for group, keep in zip(groups, chosen, strict=True) if keep]
     return summarize_groups(measured[mask], predicted[mask], kept, spec.higher_is_better)[0]

@@ -1,4 +1,4 @@
-"""The keys of a suite file, and what its entries have beyond those of other files."""
+"""Keys of a suite file, and of those entries that other files do not have."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ DEVICE = ("name", "column", *_NUMBERS)
 
 
 class SuiteTableReader(KernelTableReader):
-    """Expressions are over columns and constants of the suite."""
+    """Reader of a suite's tables; expressions are over its columns and constants."""
 
     error = SuiteError
     launch_keys = LAUNCH
     rivals = RIVALS
 
     def argument(self, key: str, value: Any) -> Any:
-        """A buffer may say how it is filled where it is measured."""
+        """Return an argument; a buffer may also have the content that it is measured with."""
         if not isinstance(value, dict) or "fill" not in value:
             return super().argument(key, value)
         plain = super().argument(key, {k: v for k, v in value.items() if k != "fill"})
         return {**plain, "fill": self.fill(f"{key}.fill", value["fill"])}
 
     def fill(self, key: str, value: Any) -> Any:
-        """A number, ``"random"``, or an expression where ``i`` counts the elements."""
+        """Return a number, ``"random"``, or an expression in which ``i`` counts the elements."""
         if isinstance(value, float) or value == RANDOM:
             return value
         known, self.known_names = self.known_names, {*self.known_names, ELEMENT}
@@ -54,7 +54,7 @@ class SuiteTableReader(KernelTableReader):
             self.known_names = known
 
     def accesses(self, key: str, value: Any) -> dict[str, Any]:
-        """Loads and stores may be written once for all values of a name, ``each``."""
+        """Return loads and stores; one may be written once for all values of a name, ``each``."""
         if not isinstance(value, dict) or "each" not in value:
             return super().accesses(key, value)
         table = {k: v for k, v in value.items() if k != "each"}
@@ -72,7 +72,7 @@ class SuiteTableReader(KernelTableReader):
         return super().accesses(key, table)
 
     def rows(self, key: str, value: Any) -> tuple[dict[str, str], ...]:
-        """Each table becomes as many rows as its lists have combinations, the last fastest."""
+        """Return a row for each combination of a table's lists; the last list changes fastest."""
         if not isinstance(value, list):
             self.fail(key, f"must be a list of tables, column = value or list, not {value!r}")
         rows: list[dict[str, str]] = []
@@ -89,7 +89,7 @@ class SuiteTableReader(KernelTableReader):
     def expand_expression(
         self, key: str, text: str, each: Mapping[str, Sequence[int]]
     ) -> Iterator[str]:
-        """The expression with every combination of numbers for the names of ``each`` in it."""
+        """Yield the expression for every combination of numbers of the names in ``each``."""
         names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
         for numbers in self.combinations(key, [each[name] for name in names]):
             expanded = text

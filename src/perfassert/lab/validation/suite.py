@@ -1,4 +1,4 @@
-"""What a suite says: which rows of a CSV file are which launches, and what they measured."""
+"""Contents of a suite: launches of the rows of a CSV file, and the rows' measured values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from perfassert.frontends.tables import IntegerOrText
 from perfassert.lab.validation.recorded import RecordedSource
 
 WARP_INSTRUCTION = "warp_memory_instruction"
-"""A granularity besides thread, update, warp and block: one load or store of one warp."""
+"""Granularity besides thread, update, warp and block: one load or store of one warp."""
 RANDOM, ELEMENT = "random", "i"
-"""How a buffer may be filled: at random, or by an expression over the number of the element."""
+"""Ways to fill a buffer: at random, or by an expression over the number of the element."""
 TIME = "time"
 BANDWIDTH = "bandwidth"
-"""A metric besides those of a prediction: the bytes that the suite names over the time."""
+"""Metric besides those of a prediction: the suite's bytes divided by the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellCondition:
-    """Which cells of a column pass: one of ``values``, or a number in [``low``, ``high``]."""
+    """Condition on the cells of a column: one of ``values``, or in [``low``, ``high``]."""
 
     column: str
     values: tuple[str | float, ...] | None
@@ -29,7 +29,7 @@ class CellCondition:
     high: float = float("inf")
 
     def holds(self, cell: str) -> bool:
-        """Numbers are compared as numbers, strings as they are written."""
+        """Return True if a cell passes; numbers are compared as numbers, strings as written."""
         number = _number(cell)
         if self.values is None:
             return number is not None and self.low <= number <= self.high
@@ -45,10 +45,10 @@ def _number(cell: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A device by ``name``, or by the cells of ``column``.
+    """Device by ``name``, or by the cells of ``column``.
 
-    ``changes`` go to ``replace()``; a string among them is an expression over the columns of a
-    row, and without effect where a cell that it uses is empty.
+    ``changes`` are passed to ``replace()``. A string among them is an expression over the columns
+    of a row, without effect if a cell that it uses is empty.
     """
 
     name: str = ""
@@ -71,12 +71,11 @@ class CudaSource:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One kernel: the arguments of :meth:`perfassert.Kernel.from_accesses`, a source file, or
-    recordings of programs.
+    """One kernel: arguments of :meth:`perfassert.Kernel.from_accesses`, a source, or recordings.
 
-    ``constants`` and ``launch`` are complete: the kernel's own before the suite's. ``rows``: the
-    cells of the launches that are to be measured, where the suite names them. ``improves``: the
-    kernel that does the same work, row by row, before an optimisation.
+    ``constants`` and ``launch`` are complete, with the kernel's own before the suite's. ``rows``
+    are the cells of the launches to measure, if the suite names them. ``improves`` is the kernel
+    that does the same work, row by row, before an optimisation.
     """
 
     accesses: Mapping[str, Any] | None
@@ -90,10 +89,10 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """A metric and the columns that measured it: their sum times ``factor`` in base units.
+    """Metric and the columns that measured it: their sum times ``factor``, in base units.
 
-    ``bytes``: what a bandwidth counts. ``inverse``: the columns hold a bandwidth where a time is
-    predicted, or the reverse; the measurement is then ``bytes`` over it.
+    ``bytes`` is what a bandwidth counts. ``inverse``: the columns hold a bandwidth for a predicted
+    time, or the reverse; the measurement is then ``bytes`` divided by the sum.
     """
 
     name: str
@@ -106,17 +105,17 @@ class MetricSpec:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether the best configuration has the largest value."""
+        """True if the best configuration has the largest value of the metric."""
         return self.name in (BANDWIDTH, "occupancy")
 
 
 @dataclass(frozen=True, slots=True)
 class FittedOn:
-    """What has seen the answers of a suite's rows, and of which.
+    """Fit that has seen measurements of a suite, and the rows that it has seen.
 
-    ``values`` of ``devices``, kernel ``sources``, or what ``note`` says alone. ``half``: only the
-    fitting half of the configurations was seen; of those, the rows that pass ``filters``. Only the
-    ``metrics`` were seen, all where there are none.
+    The entry names what was fitted: ``values`` of ``devices``, kernel ``sources``, or what ``note``
+    describes. ``half``: only the fitting half of the configurations was seen, and of it the rows
+    that pass ``filters``. Only ``metrics`` were seen; all if there are none.
     """
 
     devices: tuple[str, ...]
@@ -130,16 +129,16 @@ class FittedOn:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite file, checked. Plain data, so that workers can have it.
+    """Checked suite file, as plain data that can be sent to workers.
 
-    ``kernels`` by the values of ``select`` joined by ``/``, or one under ``""``. Rows that agree
-    in the columns of ``group`` are alternatives of one problem; ranks are taken among them.
-    ``uses``: (key, name) of every expression, for the check against the columns. ``targets``: what
-    the figures of a metric should be, by metric and figure. ``limits``: where and why the
-    predictions are wrong, a paragraph each. Rows that agree in the columns of ``configuration``
-    are one, and never on both sides of a fit; of those that agree in ``distinct`` only the first is
-    predicted. ``toolchain``: the release that compiled what was
-    measured (``"12.4"``), if the suite names it.
+    ``kernels`` have the values of ``select`` joined by ``/`` as keys, or there is one under ``""``.
+    Rows that agree in the columns of ``group`` are alternatives of one problem and are ranked
+    together. ``uses`` are (key, name) of every expression, to be checked against the columns.
+    ``targets`` are desired figures by metric and figure. ``limits`` say where and why predictions
+    are wrong, in a paragraph each. Rows that agree in the columns of ``configuration`` are one
+    configuration, which is never on both sides of a fit. Of rows that agree in ``distinct``, only
+    the first is predicted. ``toolchain`` is the release that compiled the measured kernels
+    (``"12.4"``), if the suite names it.
     """
 
     path: Path
@@ -161,5 +160,5 @@ class Suite:
     distinct: tuple[str, ...] = ()
 
     def kernel_key(self, row: Mapping[str, str]) -> str:
-        """Under which name of ``kernels`` a row's kernel is."""
+        """Return the key of a row's kernel in ``kernels``."""
         return "/".join(row[column] for column in self.select)

@@ -1,4 +1,4 @@
-"""What a suite's figures should be, metric by metric, and which of them are."""
+"""Targets of a suite's figures, metric by metric, and which of them are met."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Figure(NamedTuple):
     share: bool = True
 
     def value(self, summary: Summary) -> float | None:
-        """The figure itself; ``None`` where it is not defined."""
+        """Return the figure; ``None`` if it is not defined."""
         number: float | None = getattr(summary, self.attribute)
         return number
 
     def format(self, number: float | None) -> str:
-        """The figure as text, ``–`` where there is none."""
+        """Return the figure as text, ``–`` if there is none."""
         if number is None:
             return "–"
         return percent(number, signed=False) if self.share else f"{number:.3f}"
 
     def is_met(self, number: float | None, target: float) -> bool:
-        """Whether the figure is as good as the target; one that is not defined is not."""
+        """Return True if the figure is as good as the target; an undefined figure is not."""
         if number is None:
             return False
         return number >= target if self.least else number <= target
@@ -57,7 +57,7 @@ _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 def read_targets(
     reader: TableReader, value: Any, metrics: tuple[MetricSpec, ...]
 ) -> dict[str, dict[str, float]]:
-    """``[targets.METRIC]`` tables: figures by name; raises :class:`SuiteError`."""
+    """Read ``[targets.METRIC]`` tables: figures by name; raises :class:`SuiteError`."""
     tables = reader.section("targets", value)
     names = [spec.name for spec in metrics]
     targets = {}

@@ -1,4 +1,4 @@
-"""The toolchain that a suite names: what was measured was compiled by it."""
+"""Toolchain that a suite names: the one that compiled the measured kernels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TOOLCHAIN = "toolchain"
 
 
 def as_installed(suite: Suite) -> tuple[Suite, str]:
-    """The suite, and what to say where its kernels are compiled by another toolchain.
+    """Return the suite, and a note if another toolchain compiles its kernels.
 
-    A suite is worth something without the compiler of its time, but registers may differ then.
+    A suite remains useful without its original compiler, but registers may differ then.
     """
     asked = suite.toolchain
     if not asked or any(find(name, asked) for name in ("nvrtc", "nvcc")):
