@@ -1,1 +1,1 @@
-"""What users write → kernel descriptions."""
+"""Front ends: from what users write to kernel descriptions."""

@@ -1,4 +1,4 @@
-"""Which front end reads a file: the one place that tells them apart."""
+"""Choice of the front end that reads a file: the only place that tells front ends apart."""
 
 from __future__ import annotations
 

@@ -57,13 +57,14 @@ _SPACES = {
 }  # fmt: skip
 _MOST_LANES = 32
 _TABLES = "__cudart_"
-"""How the names of the compiler's own variables in global memory begin."""
+"""Prefix of the names of the compiler's own variables in global memory."""
 _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
     (90, {"memory": 0x198, "cluster": 0x140}),
     (0, {}),
 )
-"""By least architecture: where :class:`Constants` lie that are not where they first were."""
+"""Offsets of the words of :class:`Constants` that differ from its defaults, by least
+architecture."""
 _POINTER = 8  # bytes
 _WORDS = 8
 """The most registers that a load writes."""
@@ -160,7 +161,8 @@ class Describer:
         }  # fmt: skip
 
     def _asserts(self, block: int) -> bool:
-        """Tell a block that stops the program, as an assertion does not hold."""
+        """Return True if a block calls the function that stops the program when an assertion
+        fails."""
         own = self.code.flow.blocks[block]
         calls = (i for i in range(own.start, own.stop) if self.placed[i].instruction.base == "CALL")
         return any(i not in self.jumps and self._callee(i) == _ASSERTION for i in calls)
@@ -249,7 +251,8 @@ class Describer:
         )  # fmt: skip
 
     def _note_call(self, index: int) -> tuple[Assumption, ...]:
-        """Say that a call is not followed; of an assertion, that it holds."""
+        """Note that a call is not followed or, for a failing assertion, that the assertion
+        holds."""
         name, span = self._callee(index), self.placed[index].instruction.span
         if name == _ASSERTION:
             self.note("assertions are taken to hold", None)
@@ -288,7 +291,8 @@ class Describer:
         return tuple(names[r] for r in registers if r in names)
 
     def _guard(self, index: int) -> Expression | None:
-        """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
+        """Return the lanes for which the instruction has an effect; a matrix has as many rows as
+        addresses."""
         if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
@@ -329,7 +333,8 @@ class Describer:
         return None
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
-        """What the unknown that an instruction loads is called, by the name of its atom."""
+        """Return, by the name of its atom, the field and the place that each loaded unknown comes
+        from."""
         names = {}
         for index, addresses in self.result.addresses.items():
             instruction = self.placed[index].instruction
@@ -340,7 +345,7 @@ class Describer:
         return names
 
     def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
-        """What the memory operations of an instruction touch."""
+        """Return the accesses of an instruction's memory operations."""
         text, inputs = self.placed[index].instruction.text, self.code.instruction(index).inputs
         return tuple(
             self.access(text, operation.memory, operation.kind, address)
@@ -365,7 +370,8 @@ class Describer:
     def access(
         self, text: str, memory: MemoryOperand, kind: Kind, address: Expression
     ) -> MemoryAccess:
-        """What a memory operation touches, split into field and distance from it."""
+        """Return the access of a memory operation, its address split into a field and the distance
+        from it."""
         space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)
         inside = self._of_others(address)
@@ -422,8 +428,9 @@ class Describer:
         return words[0] if len(words) == 1 else None
 
     def _may_point(self, atom: int, name: Argument) -> bool:
-        """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
-        in a structure of unknown layout any word at a place for one may be its half."""
+        """Return True if a parameter, or what lies in one, is a number of 64 bits that may be a
+        pointer. In a structure of unknown layout, any word at a place for a pointer may be half of
+        one."""
         parameter = self.parameters[name.position]
         open_layout = parameter.size > _POINTER and not parameter.members
         placed = open_layout and name.offset % _POINTER == 0

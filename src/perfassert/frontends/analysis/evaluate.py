@@ -383,11 +383,12 @@ class _Evaluation:
         return value
 
     def _facts(self, condition: Expression) -> frozenset[int]:
-        """What holds where the condition does."""
+        """Return the facts that hold where the condition holds."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
     def _implied_facts(self, condition: Expression) -> frozenset[int]:
-        """What holds where the condition does, and what must be chosen in it for it to hold."""
+        """Return the facts that hold where the condition holds, and the choices that it needs to
+        hold."""
         s = self.symbols
         facts = self._facts(condition)
         for part in s.conjuncts(condition):
@@ -587,7 +588,7 @@ class _Evaluation:
         return s.all_of(part for part in parts if part.index not in earlier)
 
     def _behind(self, block: int, exit_block: int) -> bool:
-        """Whether a block runs only after the loop was not left at ``exit_block``."""
+        """Return True if a block runs only after the loop was not left at ``exit_block``."""
         return block != exit_block and self.flow.dominates(exit_block, block)
 
     def _reason(self, undecided: Sequence[_Departure]) -> str:

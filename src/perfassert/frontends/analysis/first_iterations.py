@@ -1,4 +1,4 @@
-"""In which iteration of a loop a condition holds first, as a closed form.
+"""Closed forms for the first iteration of a loop in which a condition holds.
 
 Of ``a + b · k < 0`` to stay, with the loop's counter ``k`` = 0, 1, 2, …, that is ``⌈−a / b⌉``;
 numbers that are halved or doubled have theirs, too.
@@ -68,7 +68,8 @@ class FirstTrue:
         return result
 
     def _monotonic(self, atom: Atom) -> bool:
-        """Whether the condition is a comparison of sizes, once true always true."""
+        """Return True if the condition is a comparison of sizes, which stays true once it is
+        true."""
         if atom.function == "not":
             inner = self.symbols.lone_atom(atom.arguments[0])
             return inner is not None and inner.function == "<"

@@ -1,4 +1,4 @@
-"""What each kind of machine operation computes, on symbolic words: a transfer function per kind.
+"""Transfer functions on symbolic words, one per kind of machine operation.
 
 The same contract as the executors' (:class:`~perfassert.kernel.machine.Kind`). A function gets the
 values of an operation's sources and returns those of its targets; None, or a target left out, is

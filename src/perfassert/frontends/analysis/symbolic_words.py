@@ -102,12 +102,13 @@ class Words:
         return self.exact_unsigned(value)
 
     def _is_index(self, value: Expression) -> bool:
-        """Whether the expression may number threads, which no product with a magic number does."""
+        """Return True if the expression may number threads, which no product with a magic number
+        does."""
         low, high = self.bounds(value)
         return low >= 0 and high < _INDEX and not self._wraps(value)
 
     def _wraps(self, value: Expression) -> bool:
-        """Whether the expression is beyond 32 bits on purpose, as that of a hash is."""
+        """Return True if the expression exceeds 32 bits on purpose, as that of a hash does."""
         return any(abs(c) >= _MIXES for m, c in value.terms if m)
 
     def exact_unsigned(self, value: Expression) -> Expression:
@@ -115,7 +116,8 @@ class Words:
         return self._wrap(value, 0)
 
     def counted_down(self, value: Expression) -> bool:
-        """Whether a number was taken from what may be less, as in ``min(i - 1u, n)``."""
+        """Return True if a number was subtracted from one that may be less, as in ``min(i - 1u,
+        n)``."""
         return value.constant is None and value.offset() < 0 and self.bounds(value)[0] < 0
 
     def _fits(self, value: Expression) -> bool:
@@ -149,7 +151,7 @@ class Words:
         return self.alike.setdefault(value.index, value)
 
     def has_64_bits(self, value: Expression) -> bool:
-        """Whether the expression is the low half of a pair, as far as one can tell."""
+        """Return True if the expression is the low half of a pair, as far as one can tell."""
         known = self._is_wide.get(value.index)
         if known is None:
             atoms = (self.s.atoms[a] for a in value.atoms)
@@ -251,7 +253,7 @@ class Words:
     # Operations that need numbers
 
     def carry(self, terms: Sequence[tuple[Expression, bool]]) -> Expression:
-        """How often 2³² goes into a sum of unsigned words, of which some are negated."""
+        """Return how often 2³² goes into a sum of unsigned words, of which some are negated."""
         s = self.s
         total, rounds = s.zero, s.zero
         for value, negated in terms:
@@ -271,7 +273,8 @@ class Words:
     def note_low_words(
         self, comparison: Expression, relation: str, left: Expression, right: Expression
     ) -> None:
-        """That ``comparison`` is of these unsigned words, perhaps the low ones of pairs."""
+        """Note that ``comparison`` compares these unsigned words, which may be the low words of
+        pairs."""
         if comparison.constant is None:
             self._low[comparison.index] = relation, left, right
 
@@ -320,8 +323,8 @@ class Words:
         return negated if self.bounds(negated) == (0, 1) else None
 
     def compare(self, relation: str, left: Expression, right: Expression) -> Expression:
-        """Of unsigned words. Those below 0 are above all others: ``0 <= x < n`` is one comparison,
-        and so is ``-4 < x < 0``."""
+        """Compare unsigned words. Words below 0 are above all others: ``0 <= x < n`` is one
+        comparison, and so is ``-4 < x < 0``."""
         s = self.s
         if left.constant is not None and right.constant is None:
             return self.compare(_MIRRORED[relation], right, left)
@@ -348,7 +351,7 @@ class Words:
     def compare_pairs(
         self, relation: str, left: Expression, right: Expression, signed: bool
     ) -> Expression:
-        """Of numbers of 64 bits; as unsigned ones, those below 0 are above all others."""
+        """Compare numbers of 64 bits; as unsigned numbers, those below 0 are above all others."""
         s = self.s
         if signed or relation in ("==", "!="):
             pairs = (self.assume(v, -_HALF * WORD, _HALF * WORD - 1) for v in (left, right))

@@ -96,7 +96,7 @@ class Arguments:
         self._set(at, kind.size, self._check(shown, encoding))
 
     def _check(self, shown: str, fit: Callable[[], T]) -> T:
-        """What ``fit`` returns; a misfit names the argument."""
+        """Return the result of ``fit``; the error of a misfit names the argument."""
         try:
             return fit()
         except Misfit as error:
@@ -163,7 +163,7 @@ class Arguments:
     # Pointers
 
     def field(self, pointer: Argument) -> str:
-        """What the memory behind a pointer is called."""
+        """Return the name of the memory behind a pointer."""
         return self.program.parameters[pointer.position].at(pointer.offset)
 
     def _may_point(self, position: int) -> bool:

@@ -69,7 +69,8 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
 
 
 def _loops_run(binder: Binder, chain: tuple[int, ...]) -> bool:
-    """Whether the loops around an access run; a mean that rounds to 0 does not say they do not."""
+    """Return True if the loops around an access run; a mean that rounds to 0 does not exclude
+    it."""
     return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
 
 
@@ -148,7 +149,7 @@ def _bulk(
 def _stood_in(
     binder: Binder, access: MemoryAccess, span: SourceSpan | None
 ) -> tuple[Assumption, ...]:
-    """What stands for an address without a closed form: the executed sample, or a guess.
+    """Return the stand-in of an address without a closed form: the executed sample, or a guess.
 
     How an address moves with the loops around it a sample does not tell whose warps were cut off.
     """
@@ -175,7 +176,7 @@ def _stood_in(
 
 
 def _is_sampled(binder: Binder, access: MemoryAccess) -> bool:
-    """Whether the executed sample stands for every unknown of the address."""
+    """Return True if the executed sample stands for every unknown of the address."""
     return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
 
 
@@ -189,7 +190,7 @@ def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
 
 
 def _apart(binder: Binder, address: Expression) -> str:
-    """How what is unknown of an address is taken to differ from thread to thread."""
+    """Return how the unknowns of an address are taken to differ from thread to thread."""
     unknowns = [
         dependence(binder.program, a)
         for index in sorted(address.atoms)

@@ -1,4 +1,4 @@
-"""What a bulk copy moves at a launch: the box of a tensor (TMA), or plain bytes.
+"""Bytes that a bulk copy moves at a launch: the box of a tensor (TMA), or plain bytes.
 
 One instruction copies a whole box, past the registers and the L1. Its bytes are an access with
 loops of its own, over the box's rows and pieces of a sector.
@@ -55,14 +55,15 @@ class Box:
 
     @property
     def pieces(self) -> int:
-        """How many there are."""
+        """Number of pieces."""
         return prod(self.loops.values())
 
 
 def box_of_copy(
     launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
-    """What a copy moves, and the guess that it rests on where its tensor map is not given."""
+    """Return the box that a copy moves, and the guess that it rests on if its tensor map is not
+    given."""
     s, text = launched.symbols, instruction.text
     if not copy.coordinates:
         return _bytes_box(launched, instruction, copy)
@@ -91,7 +92,7 @@ def _by(extents: Sequence[int]) -> str:
 
 
 def _tensor_name(program: Program, argument: Argument | None) -> str:
-    """What the tensor behind a map is called."""
+    """Return the name of the tensor behind a map."""
     if argument is None:
         return "tensor"
     parameter = program.parameters[argument.position]
@@ -164,8 +165,9 @@ def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
 
 
 def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> TensorMap:
-    """Where none is given: boxes as wide as the steps of the coordinates, elements as large as the
-    bytes that the barrier expects make them, the tensor as large as the coordinates reach."""
+    """Guess a tensor map where none is given: boxes are as wide as the steps of the coordinates,
+    elements as large as the bytes that the barrier expects make them, and the tensor as large as
+    the coordinates reach."""
     copies = [i.bulk.coordinates for i in launched.program.instructions
               if i.bulk is not None and i.bulk.tensor == copy.tensor]  # fmt: skip
     axes = list(zip(*(c for c in copies if len(c) == len(copy.coordinates)), strict=True))

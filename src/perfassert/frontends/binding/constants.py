@@ -128,7 +128,8 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def _element_member(symbol: Unset, size: int) -> Member:
-    """What a number in the symbol is, or the numbers of an array; of that size if unknown."""
+    """Return the type of a number in the symbol, or of an array's numbers; one of that size if
+    unknown."""
     kinds = {replace(m, name="", offset=0) for m in symbol.members}
     plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
     return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)
@@ -173,7 +174,7 @@ def _encode_member(name: str, value: Any, kind: Member) -> bytes:
 
 
 def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
-    """What remains of a symbol without a value when bytes of it get one."""
+    """Yield the parts of a symbol that stay without a value when some of its bytes get one."""
     end, last = start + size, unset.offset + unset.size
     if unset.bank != bank or end <= unset.offset or last <= start:
         yield unset

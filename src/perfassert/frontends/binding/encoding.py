@@ -74,7 +74,7 @@ def check_elements(written: str | None, given: str) -> None:
 
 
 def pack(number: int, size: int) -> bytes:
-    """As it lies in memory."""
+    """Return the bytes of the value as they lie in memory."""
     return (number % (1 << 8 * size)).to_bytes(size, "little")
 
 
@@ -87,7 +87,7 @@ def _is_integer(dtype: str | None) -> bool:
 
 
 def _pointer_value(value: Any) -> int:
-    """``None`` is null."""
+    """Return the address of a pointer; ``None`` is the null pointer."""
     if value is None:
         return 0
     if not hasattr(value, "__index__"):

@@ -47,7 +47,7 @@ def with_touched(
 
 
 def _is_never_run(executed: Executed, instruction: ProgramInstruction) -> bool:
-    """Whether no executed warp came to an instruction, as far as each is counted."""
+    """Return True if no executed warp reached an instruction, as far as each warp is counted."""
     counts = None if executed.work is None else executed.work.counts.get(instruction.address)
     return counts is not None and not any(counts)
 
@@ -67,7 +67,8 @@ def _with_buffer_name(access: BoundAccess, touched: Touched | None) -> BoundAcce
 
 
 def _touched_by(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
-    """What the instruction touched; nothing, where no executed warp came there; None: unknown."""
+    """Return what the instruction touched: nothing if no executed warp reached it, None if
+    unknown."""
     sampled = executed.sampled_for(space)
     if instruction.bulk is not None or sampled is None:
         return None
@@ -84,8 +85,8 @@ def _open(
     maker: Mapping[int, ProgramInstruction],
     numbers: list[int],
 ) -> bool:
-    """Whether no closed form says where some of the accesses go, or how often; what the user has
-    stated stays."""
+    """Return True if no closed form says where some of the accesses go, or how often. Values that
+    the user has stated stay."""
     around = _around(binder.program)
     loose = bool(binder.corrections)
     for number in numbers:

@@ -105,7 +105,7 @@ class _Stride:
         return symbol, grown // symbol.divisor
 
     def _grown(self, form: Affine) -> int | None:
-        """How much a form without the counter grows over one extent of the axis."""
+        """Return how much a form without the counter grows over one extent of the axis."""
         total = 0
         for symbol, factor in form.terms:
             if symbol == self.counter or isinstance(symbol, AffineCall):
@@ -140,7 +140,7 @@ def _widen(
 
 
 def _has_closed_form(access: BoundAccess) -> bool:
-    """Whether the access says by a form where in global memory it goes."""
+    """Return True if a closed form gives the access's address in global memory."""
     return access.space == "global" and access.touched is None
 
 
@@ -175,8 +175,8 @@ def _widen_strided(
 
 
 def _total_threads(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
-    """How many threads along the axis the loop's work amounts to; None where trips are not the
-    same for all, or one fewer from some thread on."""
+    """Return the number of threads along the axis that the loop's work amounts to. None: trips are
+    not the same for all threads, or one fewer from some thread on."""
     loop_range = binder.loops[loop]
     trips = binder.program.loops[loop].trips
     if loop_range.fewest == loop_range.most or trips is None:
@@ -234,7 +234,8 @@ def _with_domain(
 
 
 def _coordinate_names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
-    """What the coordinate is called: in one block its thread's, of one thread its block's."""
+    """Return the coordinate's names: the thread's within one block, the block's for one thread
+    each."""
     axis = AXES[number]
     names = [axis]
     if launch.grid[number] == grid[number] == 1:

@@ -18,7 +18,7 @@ from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import MemoryAccess, Program
 
 SCATTER = 8
-"""Where an index depends on data: consecutive threads are taken to be so many elements apart."""
+"""Elements by which consecutive threads are taken to be apart where an index depends on data."""
 _SECTOR = 32  # bytes: what lies further apart than this is fetched apart, whatever the distance
 _LANES = ("laneid", "warpid")
 Ranges = Mapping[Name, tuple[int, int]]
@@ -34,7 +34,7 @@ class CoordinateDependence:
 
     @property
     def scattered(self) -> bool:
-        """Whether it differs from thread to thread."""
+        """Return True if the value differs from thread to thread."""
         return bool(self.threads)
 
 
@@ -42,7 +42,8 @@ ANYTHING = CoordinateDependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 
 def dependence(program: Program, *atoms: Atom) -> CoordinateDependence:
-    """Of unknowns that were loaded: what their addresses depend on; of any other, everything."""
+    """Return what the addresses of loaded unknowns depend on; any other unknown depends on
+    everything."""
     names: set[Name] = set()
     stack, seen = list(atoms), {atom.index for atom in atoms}
     while stack:
@@ -99,8 +100,8 @@ def _coordinates(depends: CoordinateDependence, launch: Launch, ranges: Ranges) 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """How an executed sample found an index: consecutive threads ``step`` apart, or ``shared`` of
-    them alike, within ``within`` values."""
+    """Pattern of an index in an executed sample: consecutive threads are ``step`` apart, or
+    ``shared`` of them alike, within ``within`` values."""
 
     step: int
     shared: int
@@ -108,7 +109,7 @@ class Apart:
 
 
 def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
-    """For unknowns that an address is a multiple of: what the executed sample says, by name."""
+    """Patterns of the executed sample, by name, for unknowns that an address is a multiple of."""
     by_name: dict[Name, Apart] = {}
     for access, seen in _executed_accesses(program, executed):
         for monomial, scale in access.address.terms:
@@ -119,7 +120,8 @@ def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
-    """For unknowns that an address is a multiple of: how many values stay inside the buffer."""
+    """Number of values that stay inside the buffer, by name, for unknowns that an address is a
+    multiple of."""
     counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:
@@ -186,7 +188,7 @@ def as_spread(
 
 
 def describe_dependence(depends: CoordinateDependence) -> str:
-    """What an assumption says of it."""
+    """Return the text of an assumption about the dependence."""
     if depends.scattered:
         return f"threads are taken to be {SCATTER} elements apart"
     if depends.blocks:
