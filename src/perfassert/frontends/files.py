@@ -54,7 +54,8 @@ _BY_SUFFIX = {suffix: own for own in OWN.values() for suffix in own.suffixes}
 
 
 def frontend_of(source: str) -> FileFrontend:
-    """By the suffix of a file; :class:`~perfassert.KernelSourceError` where there is none.
+    """Return the front end for a file's suffix; raises :class:`~perfassert.KernelSourceError` if
+    none reads it.
 
     Programs have none and libraries many (``.so.1``): these are known by how they begin.
     """

@@ -132,7 +132,7 @@ class MeasuredInstruction:
     counters: Mapping[str, float]
 
     def counts(self) -> dict[str, Count]:
-        """By reason, without zeros; never more latency samples than samples."""
+        """Return the counts by reason, without zeros; never more latency samples than samples."""
         return {
             reason: Count(number, min(number, self.latency.get(reason, 0.0)))
             for reason, number in self.all.items()
@@ -141,7 +141,7 @@ class MeasuredInstruction:
 
     @property
     def issued(self) -> float:
-        """How often it was executed, or its ``selected`` samples."""
+        """Executions of the instruction or, where they are not known, its ``selected`` samples."""
         return self.all.get("selected", 0.0) if self.executed is None else self.executed
 
 
@@ -393,7 +393,7 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
 
 
 def _fit_cells(cells: list[str], header: _Header) -> list[str]:
-    """Without the last comma's cell; operands of SASS that is not quoted put together again."""
+    """Drop the last comma's empty cell, and join the operands of SASS that is not quoted."""
     surplus = len(cells) - header.width
     if surplus > 0 and not cells[-1]:
         cells, surplus = cells[:-1], surplus - 1
@@ -404,7 +404,7 @@ def _fit_cells(cells: list[str], header: _Header) -> list[str]:
 
 
 def _parse_count(cell: str) -> float | None:
-    """``None`` for what is no count."""
+    """Return the number in a cell; None if it is no count."""
     if cell.lower() in _NOTHING or cell.endswith("%"):
         return 0.0
     value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else float("nan")
@@ -412,7 +412,8 @@ def _parse_count(cell: str) -> float | None:
 
 
 def _by_reason(columns: Mapping[str, float], total: float) -> dict[str, float]:
-    """What no column explains of the total counts as ``other``, too."""
+    """Return samples by reason; the rest of the total that no column explains counts as
+    ``other``."""
     reasons: dict[str, float] = {}
     for name, number in columns.items():
         reason = _REASON.get(name, "other")

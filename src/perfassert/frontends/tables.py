@@ -123,7 +123,7 @@ class KernelTableReader(TableReader):
         )
 
     def buffer(self, key: str, given: dict[str, Any]) -> Any:
-        """What a buffer's table comes to: here the arguments of :class:`Buffer`."""
+        """Return the value of a buffer's table: here the arguments of :class:`Buffer`."""
         return given
 
     def _map(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class KernelTableReader(TableReader):
         return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
 
     def tensor_map(self, key: str, given: dict[str, Any]) -> Any:
-        """What a tensor map's table comes to: here the arguments of :class:`TensorMap`."""
+        """Return the value of a tensor map's table: here the arguments of :class:`TensorMap`."""
         return given
 
     def file(self, key: str, value: Any) -> str:
@@ -153,10 +153,11 @@ class KernelTableReader(TableReader):
 
 
 def of_a_buffer(table: Mapping[Any, Any]) -> bool:
-    """Whether it describes one; a structure may have members of these names, too."""
+    """Return True if a table describes a buffer; a structure may have members of these names,
+    too."""
     return "shape" in table or "alias" in table or isinstance(table.get("data"), str)
 
 
 def of_a_tensor_map(table: Mapping[Any, Any]) -> bool:
-    """Whether it describes one: a buffer has no box, a structure may, among other members."""
+    """Return True if a table describes a tensor map: it has a box, which no buffer has."""
     return "box" in table and ("shape" in table or set(table) <= set(TENSOR_MAP))

@@ -383,12 +383,11 @@ class _Evaluation:
         return value
 
     def _facts(self, condition: Expression) -> frozenset[int]:
-        """Return the facts that hold where the condition holds."""
+        """What holds where the condition does."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
     def _implied_facts(self, condition: Expression) -> frozenset[int]:
-        """Return the facts that hold where the condition holds, and the choices that it needs to
-        hold."""
+        """What holds where the condition does, and what must be chosen in it for it to hold."""
         s = self.symbols
         facts = self._facts(condition)
         for part in s.conjuncts(condition):
@@ -588,7 +587,7 @@ class _Evaluation:
         return s.all_of(part for part in parts if part.index not in earlier)
 
     def _behind(self, block: int, exit_block: int) -> bool:
-        """Return True if a block runs only after the loop was not left at ``exit_block``."""
+        """Whether a block runs only after the loop was not left at ``exit_block``."""
         return block != exit_block and self.flow.dominates(exit_block, block)
 
     def _reason(self, undecided: Sequence[_Departure]) -> str:

@@ -13,7 +13,7 @@ _NEVER = 2**31 - 1
 
 
 class FirstTrue:
-    """Finds it among the values of ``symbols``."""
+    """Search for the first iteration in which a condition among the values of ``symbols`` holds."""
 
     def __init__(self, symbols: ExpressionPool) -> None:
         self.symbols = symbols

@@ -94,8 +94,8 @@ def _cyclic(
 def entered_ring(
     s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
 ) -> tuple[Expression, Expression] | None:
-    """Of a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …: the register, and what
-    it becomes, which alone is a place in a ring."""
+    """Return, for a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …, the register and
+    its next value. Only the next value is a place in a ring."""
     k, start = counter.terms[0][0][0], first.constant
     if start is None or k in s.free_atoms(value):
         return None

@@ -88,9 +88,9 @@ class Constants:
 
 
 class SymbolicCode:
-    """What :mod:`.evaluate` reads; ``words`` has noted what it assumes. ``rare``: by the address of
-    a conditional jump, whether it is jumping that is taken never to happen; ``executed``: sides
-    that a sample of blocks took.
+    """Code of a kernel that :mod:`.evaluate` reads; ``words`` has noted what it assumes. ``rare``:
+    by the address of a conditional jump, True if jumping is the side that is taken never to happen;
+    ``executed``: sides that a sample of blocks took.
 
     Registers are those of ``machine``, and behind them words of the stack that are used as
     registers are.

@@ -256,7 +256,7 @@ def _absolute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _count(function: Callable[[int, Micro], int]) -> Transfer:
-    """Of functions of bits only those of numbers are known."""
+    """Return the transfer of a function of bits, whose result is known only for a number."""
 
     def transfer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
         number = v[0].constant
@@ -332,7 +332,8 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Of unsigned words, one that may have been counted down below 0 is above all others then."""
+    """Compute a minimum or maximum. Among unsigned words, one that may have been counted down below
+    0 is above all others where it is."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
         left, right = w.as_signed(left), w.as_signed(right)
@@ -356,21 +357,23 @@ def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Of the lowest lane, where it depends on the lane: all are taken to be active."""
+    """Return the lowest lane's value if it depends on the lane: all lanes are taken to be
+    active."""
     s = w.s
     lane = _lone(s.variable("laneid"))
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
 def _vote(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Whether all lanes, or any, say so: in each lane what it says itself, as a uniform instruction
-    that not all exclude, or any one demands, is executed by warps with such a lane."""
+    """Return, for a vote of all or any lanes, each lane's own predicate. A uniform instruction that
+    not all lanes exclude, or that any lane demands, is executed by warps with such a lane."""
     plain = o.targets[0] < 0 and o.targets[1] in w.uniform
     return (None, w.assume_alike(v[0])) if plain else ()
 
 
 def _shuffle(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Of a lane that is named: the value with the thread of that lane. All are taken to be active.
+    """Return the value of a named lane, with the thread of that lane. All lanes are taken to be
+    active.
 
     ``__shfl_sync(mask, threadIdx.x / 32, 0)``, by which a warp says that it is uniform, is
     ``threadIdx.x / 32`` where rows of the block are whole warps, or where there is one row.

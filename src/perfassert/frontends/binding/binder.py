@@ -137,8 +137,8 @@ class Binder:
         return self.stand_in()
 
     def is_beyond(self, value: Expression) -> bool:
-        """Return True if a value exceeds 64 bits on the way, as terms of a hash may whose sum is
-        cut to its low words again. Execution tells such a value."""
+        """Return True if a value exceeds 64 bits on the way, as terms of a hash may before they are
+        cut to their low words again. Only execution tells such a value."""
         self._whole_form(value)
         return value.index in self._beyond
 
@@ -560,7 +560,7 @@ def _product(left: Affine, right: Affine) -> Affine:
 def _decide_by_intervals(
     function: str, arguments: tuple[Affine, ...], bounds: list[tuple[int, int]]
 ) -> Affine | None:
-    """Return the value of what intervals alone decide."""
+    """Return the value of a function if the bounds of its arguments decide it, else None."""
     low, high = bounds[0]
     if function == "negative":
         return Affine(0) if low >= 0 else Affine(1) if high < 0 else None

@@ -55,7 +55,7 @@ class Box:
 
     @property
     def pieces(self) -> int:
-        """Number of pieces."""
+        """Pieces that one copy is split into: the product of the trip counts of its loops."""
         return prod(self.loops.values())
 
 

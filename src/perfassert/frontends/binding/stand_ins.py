@@ -42,8 +42,7 @@ ANYTHING = CoordinateDependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 
 def dependence(program: Program, *atoms: Atom) -> CoordinateDependence:
-    """Return what the addresses of loaded unknowns depend on; any other unknown depends on
-    everything."""
+    """Return what the addresses of loaded unknowns depend on; for any other unknown, everything."""
     names: set[Name] = set()
     stack, seen = list(atoms), {atom.index for atom in atoms}
     while stack:
@@ -109,7 +108,7 @@ class Apart:
 
 
 def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
-    """Patterns of the executed sample, by name, for unknowns that an address is a multiple of."""
+    """Return for each unknown that an address is a multiple of, its pattern in the sample."""
     by_name: dict[Name, Apart] = {}
     for access, seen in _executed_accesses(program, executed):
         for monomial, scale in access.address.terms:
@@ -120,8 +119,8 @@ def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
-    """Number of values that stay inside the buffer, by name, for unknowns that an address is a
-    multiple of."""
+    """Return, for each unknown that an address is a multiple of, how many of its values stay inside
+    the buffer."""
     counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:

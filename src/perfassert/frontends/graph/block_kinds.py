@@ -1,4 +1,4 @@
-"""Which blocks of a grid do alike, and the one that stands for the others.
+"""Kinds of blocks of a grid that do alike, and the block that stands for the others.
 
 Blocks decide alike where every condition and trip count has the same value for each of their
 threads. The grid is cut into boxes: where intervals decide all conditions, all blocks of a box are
@@ -50,7 +50,7 @@ _NEAR = 0.8
 
 
 class Deciding(Protocol):
-    """What blocks decide; ``axes``: those of the grid that this depends on."""
+    """Decision values of blocks; ``axes``: the axes of the grid that they depend on."""
 
     @property
     def axes(self) -> frozenset[int]: ...
@@ -62,8 +62,9 @@ class Deciding(Protocol):
         """Numbers of the decisions, ``among`` these, that may differ between blocks of a box."""
 
     def decide(self, places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """For blocks [n, 3] a number [n] that is the same where they decide alike, one that is the
-        same where their conditions hold alike, and the sum of their trip counts."""
+        """Return three numbers for each of the blocks [n, 3]: one that is the same where blocks
+        decide alike, one that is the same where their conditions hold alike, and the sum of their
+        trip counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def _group_alike(
 
 
 def idle_boxes(grid: Sequence[int], working: Sequence[int]) -> Iterator[Box]:
-    """What ``grid`` has besides the first ``working`` blocks in each direction.
+    """Yield the boxes of ``grid`` besides the first ``working`` blocks in each direction.
 
     >>> list(idle_boxes((5, 4, 1), (3, 4, 1)))
     [((3, 5), (0, 4), (0, 1))]
@@ -205,7 +206,7 @@ def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float6
 
 
 class Walked(Protocol):
-    """What a block executes: ``instructions`` of all its warps, and of its ``longest`` one, as
+    """Work of one block: ``instructions`` of all its warps, and of its ``longest`` warp, as
     ``items`` of a graph; ``digest`` tells kinds apart."""
 
     @property
@@ -249,7 +250,8 @@ class Standing:
 
 
 def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
-    """Of the blocks of ``grid``, which all have threads that no mask cuts off."""
+    """Return the block that stands for the blocks of ``grid``, which all have threads that no mask
+    cuts off."""
     middle, blocks = tuple(n // 2 for n in grid), prod(grid)
     own = walk(middle)
     most = max(_FEWEST, min(_MOST_WALKED, _ITEMS // max(own.items, 1)))
@@ -279,8 +281,9 @@ def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
 
 
 def chosen_groups(groups: Partition, most: int) -> Iterator[tuple[Place, float]]:
-    """At most about so many groups, each with the blocks of those whose conditions hold alike and
-    whose trip counts are near: of them the one next to their mean, as work is linear in trips."""
+    """Yield about ``most`` groups of blocks at most, each as one block and the number of blocks. In
+    a group, conditions hold alike and trip counts are near; its block is the one next to their
+    mean, as work is linear in trips."""
     total = len(groups.places)
     starts = np.flatnonzero(np.diff(groups.conditions, prepend=groups.conditions[:1] - 1))
     if len(starts) > most:  # too many for each to be one of its own

@@ -130,13 +130,13 @@ def _gather(body: list[GraphItem]) -> None:
 
 
 def _copies(item: GraphItem) -> bool:
-    """Whether it is an asynchronous copy that no barrier is known of."""
+    """Return True if the instruction is an asynchronous copy that no barrier is known of."""
     instruction = item.instruction if item.active and item.use is None else None
     return instruction is not None and Role.COPIES_ASYNCHRONOUSLY in instruction.roles
 
 
 def _hoist(items: list[GraphItem], ring: _Ring) -> None:
-    """Where copies come before the arrivals that expect them, these are put before them.
+    """Put arrivals before the copies that they expect, where the copies come first.
 
     Copies and arrivals of an unrolled loop, ``c c a c c a``, become ``a c c a c c``.
     """
@@ -200,7 +200,7 @@ def _signal(rings: Sequence[_Ring]) -> None:
 
 
 def _break(ring: _Ring, note: Callable[[str, GraphItem], None], why: str) -> None:
-    """Nobody waits at it."""
+    """Drop a barrier: no instruction waits for it."""
     ring.broken = True
     for place in ring.places:
         place.item.signal = None
@@ -274,7 +274,7 @@ def _stuck(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> in
 
 
 def _events(items: Sequence[GraphItem], warp: int) -> Iterator[Signal]:
-    """What one warp does, in order, loop by loop."""
+    """Yield the signals of one warp in order, loop by loop."""
     for item in items:
         if item.instruction is None:
             if item.signals:
@@ -296,7 +296,7 @@ class _Untimed:
         self.events = 0
 
     def passes(self, warp: int, signal: Signal, again: bool) -> bool:
-        """Whether a warp can go on; ``again``: it has arrived before."""
+        """Return True if a warp can go on; ``again``: it has arrived before."""
         self.events += 1
         only_waits = not signal.arrives
         key = warp, signal.channel, only_waits

@@ -1,4 +1,4 @@
-"""How often warps execute a region of code, where data decides it: from executed blocks."""
+"""Execution counts of warps in code whose execution depends on data, from executed blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from perfassert.kernel.program import Program
 
 FloatArray = npt.NDArray[np.float64]
 _AGREES = 0.2
-"""Of the instructions of a block: by more, the simulated one does not stand for executed ones."""
+"""Largest difference, as a share of a block's instructions, at which the simulated block still
+stands for executed ones."""
 
 
 class Counts:
@@ -38,7 +39,7 @@ class Counts:
         } if work is not None else set()  # fmt: skip
 
     def of(self, instruction: int) -> FloatArray | None:
-        """By warp; None where nobody knows."""
+        """Return the executions of an instruction by each warp; None if they are not known."""
         own = self.program.instructions[instruction]
         counts = None if self.work is None else self.work.counts.get(own.address)
         if counts is None or len(counts) != self.warps:
@@ -53,7 +54,8 @@ class Counts:
         return None if share is None else executed * share
 
     def _share_of_call(self, call: int, copies: Sequence[int]) -> FloatArray | None:
-        """Of all calls of a function, by warp; ``copies``: an instruction of it, for each call."""
+        """Return one call's share of all calls of a function, by warp; ``copies``: an instruction
+        of the function, for each call."""
         calls: dict[int, FloatArray] = {}
         for copy in copies:
             around = self.program.instructions[copy].call
@@ -106,14 +108,15 @@ class Counts:
         return tuple(np.diff(ends, prepend=0).tolist())
 
     def meets(self, loop: int) -> bool:
-        """Whether a barrier is in the loop."""
+        """Return True if a barrier is in the loop."""
         return any(loop in self.program.chain(inner) for inner in self.fenced)
 
 
 def contradiction(
     graph: InstructionGraph, work: SampleWork | None, warps: int, share: float, idle: float
 ) -> str:
-    """That executed blocks issue another number of instructions than the simulated one, if so.
+    """Return the text that executed blocks issue another number of instructions than the simulated
+    one, if they do.
 
     ``share``: so many blocks like that of the graph, for each one of the launch, do all the work;
     ``idle``: of the launch, blocks with nothing to do, as the shortest of the executed ones.

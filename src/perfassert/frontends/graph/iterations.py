@@ -1,4 +1,4 @@
-"""Which iterations of a loop decide the same: each such group is simulated as a loop of its own."""
+"""Groups of a loop's iterations that decide the same: each is simulated as a loop of its own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MOST_DECISIONS = 2**24
 
 @dataclass(slots=True)
 class Decisions:
-    """What one iteration of a loop that is taken apart was decided by: where it has the same values
-    in another one, that executes the same.
+    """Decisions of one iteration of a loop that is taken apart. Another iteration in which they
+    have the same values executes the same.
 
     ``noted``: values that depend on the loop's counter; ``complete``: whether they are all that
     does; ``by_size``: whether it was asked how large the graph is.
@@ -47,7 +47,7 @@ class IterationWalked:
 
 
 def looked_at(trips: int, lanes: int) -> bool:
-    """Whether the decisions of all iterations may be evaluated."""
+    """Return True if the decisions of all iterations may be evaluated."""
     return trips * lanes <= _MOST_DECISIONS
 
 

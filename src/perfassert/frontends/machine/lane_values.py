@@ -1,4 +1,5 @@
-"""How a kernel's registers differ between the lanes of a warp, from its listing, without a launch.
+"""Differences of a kernel's registers between the lanes of a warp, from its listing, without a
+launch.
 
 The listing is read once, in its order. The value of a register is that of the first warp of a
 block which is at least a warp wide in x: a number that all lanes have in common, where it is known,
@@ -25,8 +26,7 @@ SAME: Lanes = (0,) * LANES
 _NUMBERS: Lanes = tuple(range(LANES))
 
 FAR = 1 << 20
-"""How many times farther lanes are apart where an unknown number, such as the length of a row, is
-multiplied."""
+"""Factor that stands for an unknown number, such as the length of a row, in lane differences."""
 _LARGEST = 1 << 50  # beyond, a number is no address
 _WORD_BITS = 32
 _SIGN_BITS = 31
@@ -47,7 +47,7 @@ class LaneValue(NamedTuple):
 
     @property
     def is_uniform(self) -> bool:
-        """Tell whether all lanes have the same."""
+        """Return True if all lanes have the same value."""
         return self.lanes == SAME
 
 
@@ -119,7 +119,7 @@ class LaneValues:
                 self._assign(f"{match[1]}{following}", others, from_data)
 
     def depends_on_data(self, text: str) -> bool:
-        """Tell whether anything in an operand was computed from what was loaded."""
+        """Return True if anything in an operand was computed from loaded data."""
         names = [match[2] for match in _REGISTER.finditer(text)]
         if match := _PREDICATE.match(text):
             names.append(match[1])
@@ -229,7 +229,7 @@ def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
 
 
 def _condition(sources: Sequence[LaneValue]) -> LaneValue:
-    """Whether data decides, the number of the lane, or neither."""
+    """Return the kind of a condition: decided by data, by the number of the lane, or by neither."""
     if any(s.lanes is None for s in sources):
         return VARIED
     return UNIFORM if all(s.is_uniform for s in sources) else LaneValue(None, _NUMBERS)

@@ -87,7 +87,7 @@ class Registers:
 
     @property
     def names(self) -> dict[int, str]:
-        """What the listing calls its registers and predicates."""
+        """Names of registers and predicates in the listing, by number."""
         return {
             number: key
             for key, number in self._numbers.items()
@@ -96,7 +96,7 @@ class Registers:
 
     @property
     def presets(self) -> tuple[Preset, ...]:
-        """What is filled before the first instruction."""
+        """Registers that are filled before the first instruction."""
         return tuple(self._presets)
 
     def number_of(self, name: str) -> int:
@@ -124,7 +124,7 @@ class Registers:
         )
 
     def special(self, name: str) -> int:
-        """What the launch, not the program, says: ``threadIdx.x``, ``laneid``, …"""
+        """Return the register of a value that the launch sets: ``threadIdx.x``, ``laneid``, …"""
         return self._preset_register(("special", name), PresetSource.SPECIAL, name=name)
 
     def temporary(self) -> int:
@@ -136,7 +136,7 @@ class Registers:
         return number
 
     def start(self, uniform: bool) -> None:
-        """At the start of an instruction, whose results are uniform or not."""
+        """Start an instruction, whose results are uniform or not."""
         self._temporary = 0
         self._uniform = uniform
 
@@ -157,7 +157,7 @@ class Registers:
 
 
 class LoweringStep:
-    """What a translation sees; it appends to ``operations``."""
+    """Translation of one instruction, as its rule sees it; rules append to ``operations``."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class LoweringStep:
 
     @property
     def target(self) -> int:
-        """Its number; -1 where the result is discarded."""
+        """Number of the register that is written; -1 if the result is discarded."""
         return self.result(self.target_operand)
 
     @property

@@ -1,4 +1,4 @@
-"""What an opcode means, as classes and roles: one data table per architecture family."""
+"""Meaning of opcodes, as classes and roles: one data table per architecture family."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from perfassert.kernel.roles import Role
 from perfassert.toml.tables import loads
 
 UNKNOWN = "int32"
-"""What an opcode that no table has is taken for."""
+"""Class that stands in for an opcode that no table has."""
 _FAMILIES = ((100, "blackwell"), (90, "hopper"), (80, "ampere"), (0, "volta"))
 _ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class OpcodeTable:
-    """Of one family. ``classes``: by opcode; ``roles``: by opcode (``"*"``: any), the modifiers
-    that it must have and what it does then; ``unsourced``: opcodes of which no source tells what
-    they take, so that their class stands in;
-    ``longest_sleep`` in nanoseconds."""
+    """Opcodes of one architecture family. ``classes``: by opcode; ``roles``: by opcode (``"*"``:
+    any), the modifiers that it must have and its role then; ``unsourced``: opcodes whose cost no
+    source gives, so that their class stands in; ``longest_sleep`` in nanoseconds."""
 
     classes: Mapping[str, str]
     roles: Mapping[str, tuple[tuple[frozenset[str], Role], ...]]
@@ -42,7 +41,8 @@ def operation_class(opcode: str, arch: str) -> str | None:
 
 
 def is_unsourced(opcode: str, arch: str) -> bool:
-    """Whether the class of ``"MATCH.ANY"`` is an assumption for want of a measurement."""
+    """Return True if the class of an opcode (``"MATCH.ANY"``) is assumed for want of a
+    measurement."""
     return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 
@@ -52,7 +52,7 @@ def longest_sleep(arch: str) -> int:
 
 
 def opcode_roles(opcode: str, arch: str) -> frozenset[Role]:
-    """What ``"MUFU.RCP"`` does on ``"sm_80"``."""
+    """Return the roles of an opcode (``"MUFU.RCP"``) on an architecture (``"sm_80"``)."""
     table = opcode_table(_family(arch)).roles
     base, *modifiers = opcode.split(".")
     candidates = (*table.get(base, ()), *table.get(_ANY, ()))

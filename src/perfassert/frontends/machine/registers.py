@@ -1,5 +1,5 @@
-"""Which of its operands an instruction writes; and which registers one without a translation writes
-and reads, whose operations cannot say it."""
+"""Operands that an instruction writes, and the registers that one without a translation writes and
+reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def written_registers(instruction: Instruction) -> tuple[str, ...]:
 
 
 def results(instruction: Instruction) -> int:
-    """How many leading operands are written: predicates, a register, then carries or a vote."""
+    """Return the number of leading operands that are written: predicates, a register, carries or a
+    vote."""
     base, operands = instruction.base, instruction.operands
     if base in _NO_RESULT and "TRY_ALLOC" not in instruction.modifiers:
         return 0

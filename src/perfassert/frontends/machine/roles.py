@@ -1,4 +1,4 @@
-"""What SASS instructions do, as roles: the only reader of opcodes for everybody above."""
+"""Roles of SASS instructions: the only reader of opcodes for the layers above."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
 def roles_of(placed: PlacedInstruction, arch: str) -> frozenset[Role]:
-    """Of an instruction, with what follows from the routine that it lies in."""
+    """Return the roles of an instruction, also those that follow from the routine that it lies
+    in."""
     roles = opcode_roles(placed.instruction.opcode, arch)
     if placed.instruction.base == "HFMA2" and _multiplies_zeros(placed.instruction):
         roles |= {Role.BUILDS_CONSTANT}
