@@ -1,4 +1,4 @@
-"""The graph of a kernel that is given by address expressions alone.
+"""Graph of a kernel that is described by address expressions alone.
 
 It begins with its index; its loads are independent; its arithmetic is one chain for each update
 and each of the ``ilp`` independent parts; its stores follow. Every two flops are taken for one
@@ -22,7 +22,8 @@ _MOST_CHAINS = 2**12
 
 
 def access_graph(kernel: AccessKernel) -> InstructionGraph:
-    """Loads, arithmetic, stores; memory nodes carry their access. The kernel keeps it."""
+    """Return a graph of loads, arithmetic and stores; memory nodes carry their access. The kernel
+    keeps it."""
     return kernel.found.once(access_graph, lambda: _graph(kernel))
 
 

@@ -116,7 +116,8 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInstruction:
-    """A row: samples by reason of :data:`~perfassert.kernel.samples.REASONS`, as in the file.
+    """Row of a source page: samples by reason of :data:`~perfassert.kernel.samples.REASONS`, as in
+    the file.
 
     ``offset``: bytes from the start of the kernel. ``latency``: the not-issued samples, which
     the tool may take in another pass than ``all``. ``executed``: per warp; None where the column
@@ -445,5 +446,6 @@ def _same_opcode(first: str, second: str) -> bool:
 
 
 def _is_padding(text: str) -> bool:
-    """A function ends in a branch to itself and NOPs, which are never executed."""
+    """Return True for padding: a function ends in a branch to itself and NOPs that are never
+    executed."""
     return _opcode(text)[0] in _PADDING

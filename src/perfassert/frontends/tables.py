@@ -1,4 +1,4 @@
-"""Kernels and launches as tables of a TOML file describe them: the reading, by type.
+"""Reading of kernels and launches from tables of a TOML file, by type.
 
 Integers may be expressions, ``"n // 16"``; what they may name is up to the kind of file.
 """
@@ -24,7 +24,7 @@ TENSOR_MAP = ("shape", "box", "dtype", "strides", "element_strides", "swizzle")
 
 
 class KernelTableReader(TableReader):
-    """Reads accesses, fields, launches and their arguments.
+    """Reader of accesses, fields, launches and their arguments from tables.
 
     ``known_names``: constants in sight; other names that an expression uses go to ``uses``.
     """

@@ -1,4 +1,5 @@
-"""A binary → a :class:`~perfassert.kernel.program.Program`: what executes, and what it touches.
+"""Description of a binary as a :class:`~perfassert.kernel.program.Program`: its instructions and
+accesses.
 
 SASS is evaluated, since it is what executes; PTX is assembled before anything reads it.
 """
@@ -67,7 +68,7 @@ _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
 architecture."""
 _POINTER = 8  # bytes
 _WORDS = 8
-"""The most registers that a load writes."""
+"""Largest number of registers that a load writes."""
 
 
 @without_collections()
@@ -77,7 +78,8 @@ def describe(
     executed: Collection[tuple[int, bool]] = (),
     lowered: Lowered | None = None,
 ) -> Program:
-    """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read.
+    """Return the program of a binary; raises :class:`KernelSourceError` for a listing it cannot
+    read.
 
     ``rare``: conditional jumps of which one side is taken never to be executed, by their address:
     with True it is jumping. ``executed``: sides that an executed sample took, which are not taken
@@ -91,7 +93,7 @@ _NEAR_CALL = 64  # instructions before a call that are searched for what is call
 
 
 class Describer:
-    """Reads a binary, evaluates it, and puts together what is found."""
+    """Reader of a binary: it evaluates the instructions and puts the results together."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class Describer:
         self.loads = self._load_names()
 
     def read(self) -> None:
-        """The instructions, and what they compute."""
+        """Read the instructions and build their symbolic code."""
         binary = self.binary
         listing, machine = self.lowered
         self.placed, jumps, notes = place(listing)
@@ -145,9 +147,9 @@ class Describer:
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
     def _calls_for_rare_operands(self) -> set[tuple[int, bool]]:
-        """Sides of jumps that lead to routines of the compiler, of which it came out at last that
-        data decides: what a loop carries is solved at its end; and those on which an assertion
-        fails."""
+        """Return sides of jumps to routines of the compiler for which data decides, and sides on
+        which an assertion fails. They are known only after an evaluation, as values that a loop
+        carries are solved at its end."""
         conditions, never = self.result.conditions, self.result.never
         return {
             (self.code.instruction(block.stop - 1).address, edge.taken)
@@ -265,8 +267,9 @@ class Describer:
         )
 
     def _callee(self, index: int) -> str:
-        """Name what is called: a label, or the function of the driver whose address was loaded, as
-        by ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
+        """Return the name of the called function: a label, or the function of the driver whose
+        address was loaded, as by ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC
+        R2``."""
         operands = self.placed[index].instruction.operands
         registers = {o.name for o in operands if o.kind == "register"}
         if not registers:
@@ -286,7 +289,8 @@ class Describer:
         return ""
 
     def _register_names(self, registers: Iterable[int]) -> tuple[str, ...]:
-        """Registers and predicates of the hardware; not temporaries and what fills constants."""
+        """Return the names of registers and predicates of the hardware, without temporaries and
+        presets."""
         names = self.code.machine.names
         return tuple(names[r] for r in registers if r in names)
 
@@ -303,7 +307,8 @@ class Describer:
         return in_rows if guard is None else s.logical_and(guard, in_rows)
 
     def _descriptor(self, index: int) -> int | None:
-        """The shape descriptor of a ``tcgen05.mma``, where it is the same in all threads."""
+        """Return the shape descriptor of a ``tcgen05.mma`` if it is the same in all threads, else
+        None."""
         values = self.result.addresses.get(index, ())
         here = values if descriptor_operands(self.placed[index].instruction) else ()
         return here[0].constant if here else None
@@ -325,7 +330,7 @@ class Describer:
         )
 
     def _map_of(self, address: Expression) -> Argument | None:
-        """The parameter in which a tensor map lies; None for one elsewhere."""
+        """Return the parameter in which a tensor map lies; None for a map elsewhere."""
         at = self.symbols.sub(address, self.symbols.variable(PARAMETERS)).constant
         for position, p in enumerate(self.binary.parameters):
             if at is not None and p.offset <= at < p.offset + p.size:
@@ -389,14 +394,15 @@ class Describer:
         )  # fmt: skip
 
     def _of_others(self, address: Expression) -> Expression | None:
-        """The place in another block's shared memory, where the address is one."""
+        """Return the address within another block's shared memory; None for any other address."""
         s = self.symbols
         inside = s.sub(address, s.unknown(CLUSTER))
         mapped = [any(a.name == CLUSTER for a in s.unknowns(v)) for v in (address, inside)]
         return inside if mapped == [True, False] else None
 
     def _base(self, address: Expression) -> tuple[str, Expression]:
-        """The pointer that the address starts from, as a field, and the distance from it."""
+        """Return the field of the pointer that the address starts from, and the distance from
+        it."""
         s, arguments = self.symbols, []
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
@@ -414,7 +420,7 @@ class Describer:
         return ("", address) if pointer is None else (str(pointer), self._from(pointer, address))
 
     def _from(self, name: Argument | ConstantWord, address: Expression) -> Expression:
-        """The distance from a pointer, whose words may have been read one by one."""
+        """Return the distance from a pointer, whose words may have been read one by one."""
         s, pointer = self.symbols, self.symbols.variable(name)
         upper = s.variable(replace(name, offset=name.offset + 4))
         rest = s.scale(s.sub(upper, self.code.words.high(pointer)), WORD)
@@ -422,7 +428,8 @@ class Describer:
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
     def _constant_pointer(self, address: Expression) -> ConstantWord | None:
-        """The one pointer in constant memory that the address starts from."""
+        """Return the only pointer in constant memory that the address starts from; None if there is
+        no such."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
         words = [name for name in names if isinstance(name, ConstantWord)]
         return words[0] if len(words) == 1 else None
@@ -450,7 +457,7 @@ class Describer:
         return "memory"
 
     def why_unresolved(self, value: Expression) -> str:
-        """Why a value has no closed form; empty if it has one."""
+        """Return the reason why a value has no closed form; empty if it has one."""
         for atom in self.symbols.unknowns(value):
             if atom.name in self.loads:
                 where, span = self.loads[atom.name]
@@ -478,7 +485,8 @@ class Describer:
         }  # fmt: skip
 
     def _loops(self) -> tuple[ProgramLoop, ...]:
-        """Loops with their names; copies of one are numbered in the order of the code."""
+        """Return the loops with their names; copies of one loop are numbered in the order of the
+        code."""
         natural = self.flow.loops
         spans = [loop_span(x, self.flow, self.placed, self.binary.files) for x in natural]
         order = sorted(range(len(natural)), key=lambda i: natural[i].header)

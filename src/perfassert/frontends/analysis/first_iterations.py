@@ -9,7 +9,7 @@ from __future__ import annotations
 from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool, Monomial
 
 _NEVER = 2**31 - 1
-"""The iteration in which an exit is taken whose condition never holds."""
+"""Iteration that stands for never: the exit's condition does not hold in any."""
 
 
 class FirstTrue:
@@ -21,7 +21,8 @@ class FirstTrue:
     def of(
         self, condition: Expression, counter: Expression, several: bool
     ) -> tuple[Expression | None, bool]:
-        """The first iteration ≥ 0 in which ``condition`` holds; whether all of it is decided.
+        """Return the first iteration ≥ 0 in which ``condition`` holds, and True if all of it is
+        decided.
 
         Of ``several`` exits one may never be taken, if what decides it is the same in all
         iterations; an only one is taken at last.
@@ -42,7 +43,7 @@ class FirstTrue:
     def _first_of_all(
         self, condition: Expression, counter: Expression, several: bool
     ) -> Expression | None:
-        """The first iteration in which all parts hold, if they are sure to stay true."""
+        """Return the first iteration in which all parts hold, if they are sure to stay true."""
         s = self.symbols
         k = counter.terms[0][0][0]
         if condition is s.zero or s.depends_on_data(condition):
@@ -138,7 +139,8 @@ class FirstTrue:
     def _first_halved(
         self, term: Expression, bound: Expression, k: int, exactly: bool
     ) -> Expression | None:
-        """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1 below."""
+        """Return the first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1
+        below."""
         s = self.symbols
         atom = s.lone_atom(term)
         if atom is None or atom.function != "//" or k in s.free_atoms(atom.arguments[0]):
@@ -150,7 +152,7 @@ class FirstTrue:
         return s.call("halvings", start, bound, s.number(step[1]))
 
     def _first_grown(self, term: Expression, bound: Expression, k: int) -> Expression | None:
-        """The first k at which ``c · 2ˢᵏ`` is no longer below ``bound``."""
+        """Return the first k at which ``c · 2ˢᵏ`` is no longer below ``bound``."""
         s = self.symbols
         step = self._shift_step(term, k)
         if step is None:
@@ -161,7 +163,7 @@ class FirstTrue:
         return self._shift_step(self.symbols.polynomial({monomial: 1}), k) is not None
 
     def _shift_step(self, power: Expression, k: int) -> tuple[int, int] | None:
-        """``(c, s)`` where ``power`` is ``c · 2^(s · k)``."""
+        """Return ``(c, s)`` if ``power`` is ``c · 2^(s · k)``."""
         s = self.symbols
         if len(power.terms) != 1 or len(power.terms[0][0]) != 1 or power.terms[0][1] < 1:
             return None

@@ -55,7 +55,8 @@ def _source_line(files: Mapping[str, str], span: SourceSpan) -> str:
 
 
 def loop_names(spans: Sequence[SourceSpan | None]) -> tuple[str, ...]:
-    """``"k.cu:7"``; of several loops on one line, in the order given, ``"k.cu:7#1"``, ``#2``, …"""
+    """Return ``"k.cu:7"`` for a loop; several loops on one line are ``"k.cu:7#1"``, ``#2``, … in
+    the order given."""
     counts: dict[str, int] = {}
     for span in spans:
         if span is not None:

@@ -54,7 +54,7 @@ def closed_form(
 
 
 _LONGEST = 64
-"""Places of a ring that are followed."""
+"""Largest number of places of a ring that are followed."""
 
 
 def _cyclic(

@@ -43,7 +43,7 @@ _LOADED = frozenset((Kind.LOAD, Kind.ATOMIC, Kind.MATRIX_LOAD))
 _CONDITIONAL = frozenset((Kind.BRANCH, Kind.EXIT))
 _WIDE_SPACES = (Space.GLOBAL, Space.GENERIC)
 _STACK_WORDS = 1 << 20
-"""So many words of a stack at most lie below its pointer."""
+"""Largest number of words of a stack below its pointer."""
 _NOTHING = frozenset(("shared window",))
 """Special registers that are 0 as far as addresses are distinguished."""
 _UNTRANSLATED = "the result of {}, which has no translation"
@@ -167,11 +167,11 @@ class SymbolicCode:
     # Registers
 
     def defines(self, index: int) -> Sequence[int]:
-        """Registers that an instruction may write."""
+        """Return the registers that an instruction may write."""
         return self._touched[self._number(index)][0]
 
     def uses(self, index: int) -> Sequence[int]:
-        """Registers that the values of its results depend on, guard included."""
+        """Return the registers that the values of its results depend on, guard included."""
         return self._touched[self._number(index)][1]
 
     def _registers(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -194,14 +194,15 @@ class SymbolicCode:
         return tuple(written), tuple(r for r in read if r not in self._presets and r > 0)
 
     def roots(self, index: int) -> Sequence[int]:
-        """Registers that must be known: of addresses, guards and branch conditions."""
+        """Return the registers that must be known: those of addresses, guards and branch
+        conditions."""
         registers = list(self.guards(index))
         for asked in self.instruction(index).inputs:
             registers += asked.sources
         return [r for r in registers if r > 0 and r not in self._presets]
 
     def guards(self, index: int) -> Sequence[int]:
-        """Registers that decide whether an instruction has an effect, or a jump is taken."""
+        """Return the registers that decide if an instruction has an effect, or a jump is taken."""
         instruction = self.instruction(index)
         registers = (
             [] if instruction.guard < 0 or _of_one_lane(instruction) else [instruction.guard]
@@ -249,7 +250,7 @@ class SymbolicCode:
         return s.variable(preset.name) if preset.name in LIMITS else s.unknown(preset.name)
 
     def _constant(self, bank: int, offset: int) -> Expression:
-        """A word of a constant bank; the value itself where the binary holds it."""
+        """Return a word of a constant bank; its value if the binary holds it."""
         s, constants = self.symbols, self.constants
         if bank == 0:
             return self._word_of_launch(offset)

@@ -174,7 +174,7 @@ def _shifted_right(w: Words, value: Expression, amount: Expression, signed: bool
 
 
 def _permute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Bytes, in runs that follow one another in one of the words."""
+    """Return bytes of the words, in runs that follow one another in one of them."""
     s, selector = w.s, v[1].constant
     if selector is None:
         return ()
@@ -304,8 +304,8 @@ def _compare(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _compare_extended(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """High words decide unless they are equal. Where the low ones that ``below`` compares in the
-    same way are known, pairs are compared."""
+    """Compare extended numbers: high words decide unless they are equal. If the low words that
+    ``below`` compares in the same way are known, pairs are compared."""
     s = w.s
     high, other, below = v
     name = _RELATIONS[Relation(o.detail[0])]

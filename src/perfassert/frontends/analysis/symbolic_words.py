@@ -28,9 +28,9 @@ WORD = 1 << 32
 _HALF = 1 << 31
 _INFINITE = 1 << 200
 _INDEX = (1 << 41) + (1 << 12)
-"""No thread of any launch has a number as large."""
+"""Bound on thread numbers: no thread of any launch has a number as large."""
 _MIXES = 1 << 28
-"""Steps of an index are smaller than factors that mix bits."""
+"""Bound on the steps of an index; factors that mix bits are larger."""
 _SPLITS = 3
 
 
@@ -43,7 +43,7 @@ class Range(NamedTuple):
 
 
 class Words:
-    """Arithmetic of words.
+    """Arithmetic of symbolic words and pairs of words.
 
     ``uniform``: registers that hold one word per warp; ``wide``: atoms that have 64 bits;
     ``ranges``: what was assumed so far, each range once; ``alike``: what was assumed to be the same
@@ -234,7 +234,7 @@ class Words:
         return atom.function == "//" and atom.arguments[1].constant == WORD
 
     def _choice(self, rest: Expression) -> Expression | None:
-        """A condition by which one of two pairs was chosen half by half."""
+        """Return a condition by which one of two pairs was chosen half by half."""
         for index in sorted(rest.atoms):
             atom = self.s.atoms[index]
             if atom.function == "select":
@@ -315,7 +315,7 @@ class Words:
         return self.shift_right(self.as_unsigned(value), amount)
 
     def _sign(self, value: Expression) -> Expression | None:
-        """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
+        """Return 1 if the value is a word of ones, 0 if it is 0; None for any other value."""
         signed = self._signs.get(value.index)
         if signed is not None:
             return self.s.negative(signed)

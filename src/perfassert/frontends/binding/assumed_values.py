@@ -87,7 +87,7 @@ def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
 
 
 class _Values:
-    """The expression of an assumed value's text."""
+    """Reader of the text of an assumed value as an expression."""
 
     def __init__(self, key: str, text: str, program: Program) -> None:
         self.where = f"assume[{key!r}]"
@@ -96,7 +96,7 @@ class _Values:
         self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
 
     def value(self) -> Expression:
-        """Raises :class:`AddressExpressionError`."""
+        """Return the assumed value; raises :class:`AddressExpressionError`."""
         try:
             return self.read(Reader(self.text).read())
         except (NotAnExpression, RecursionError, TypeError) as reason:

@@ -1,4 +1,5 @@
-"""A program for one launch: values become affine forms, guards become ranges of coordinates."""
+"""Binding of a program's values: they become affine forms, and guards become ranges of
+coordinates."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ Terms = tuple[tuple[Monomial, int], ...]
 DEFAULT_TRIPS = 16
 """Trip count of a loop whose end depends on data and that has no given count."""
 _GUESSED = 4096
-"""Iterations that nested guesses amount to at most: more of them would say no more."""
+"""Largest number of iterations that nested guesses amount to."""
 _MIXING = ("^", "|")
-"""Functions of two unknowns that make another one."""
+"""Functions of two unknowns whose result is a new unknown."""
 BEYOND = "numbers beyond 64 bits"
 _LARGE = 2**40
 _LARGEST = 2**60
@@ -329,7 +330,8 @@ class Binder:
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
     def why_undecided(self, value: Expression | None) -> str:
-        """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
+        """Return why the value is not known: it depends on data, or on an argument not given; else
+        empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
         if self.corrections and value.constant is None:
@@ -356,7 +358,7 @@ class Binder:
         return next((self.trip_counts[k] for k in loop_keys(loop) if k in self.trip_counts), None)
 
     def _say_of_copies(self, loop: ProgramLoop) -> None:
-        """One count for several loops on a line is rarely what is meant: unrolled, and the rest."""
+        """Note that one count applies to several loops on a line: unrolled copies, and the rest."""
         if "#" not in loop.name or any(k in self.trip_counts for k in loop_keys(loop)[:2]):
             return
         line = loop.name.partition("#")[0]
@@ -425,7 +427,7 @@ class Binder:
 
     @property
     def counts_executions(self) -> bool:
-        """Ask if executed blocks say how often each instruction is."""
+        """Return True if executed blocks say how often each instruction is executed."""
         return self.executed is not None and self.executed.work is not None
 
     def is_unknown(self, instruction: ProgramInstruction) -> bool:
@@ -521,7 +523,7 @@ def _of_dividend(
 
 
 def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
-    """Why a trip count is a guess, and what would make it known."""
+    """Return why a trip count is a guess, and what would make it known."""
     if counted is None:
         return reason
     if counted.unended:

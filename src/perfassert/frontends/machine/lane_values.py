@@ -39,8 +39,8 @@ _OFFSET = re.compile(r"([+-])(0x[0-9a-f]+|-0x[0-9a-f]+)\s*$")
 
 
 class LaneValue(NamedTuple):
-    """``base``: what all lanes have in common, None where it is unknown; ``lanes``: by how much
-    each of them differs, None where data decides."""
+    """Value of a register in each lane. ``base``: the number that all lanes have in common, None if
+    it is unknown; ``lanes``: the difference of each lane to it, None if data decides."""
 
     base: int | None
     lanes: Lanes | None
@@ -56,8 +56,8 @@ VARIED = LaneValue(None, None)
 
 
 class Address(NamedTuple):
-    """Bytes from an unknown start: ``lanes`` and ``offset``; ``base``: tells addresses apart that
-    differ by more than the offset."""
+    """Address in each lane, in bytes from an unknown start: ``lanes`` and ``offset``; ``base``:
+    tells addresses apart that differ by more than the offset."""
 
     lanes: Lanes | None
     offset: int
@@ -172,7 +172,7 @@ _ZERO = LaneValue(0, SAME)
 
 
 def add(*values: LaneValue) -> LaneValue:
-    """The sum."""
+    """Return the sum of two values."""
     lanes: Lanes | None = SAME
     base: int | None = 0
     for value in values:
@@ -185,7 +185,7 @@ def add(*values: LaneValue) -> LaneValue:
 
 
 def scale(value: LaneValue, factor: int) -> LaneValue:
-    """The product with a known number."""
+    """Return the product of a value with a known number."""
     if value.lanes is None:
         return VARIED
     base = None if value.base is None else _within_range(value.base * factor)
@@ -200,7 +200,7 @@ def _within_range(number: int) -> int | None:
 
 
 def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
-    """The product; known only where a factor is."""
+    """Return the product of two values; it is known only if a factor is."""
     for a, b in ((one, other), (other, one)):
         if a.is_uniform and a.base is not None:
             return scale(b, a.base) if a.base else _ZERO
@@ -211,14 +211,14 @@ def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
 
 
 def join(one: LaneValue, other: LaneValue) -> LaneValue:
-    """One of the two."""
+    """Return the value that is one of the two."""
     if one == other:
         return one
     return LaneValue(None, one.lanes) if one.lanes == other.lanes else VARIED
 
 
 def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
-    """A function of numbers, lane by lane, where all are known."""
+    """Return a function of numbers, lane by lane, if all of them are known."""
     if all(v.is_uniform for v in values) and any(v.base is None for v in values):
         return UNIFORM
     if any(v.base is None or v.lanes is None for v in values):
@@ -316,7 +316,7 @@ def _select(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) 
 
 
 def _least(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
-    """An index that is kept within bounds: only lanes at the edge notice."""
+    """Return an index that is kept within bounds: only lanes at the edge differ."""
     one, two = (*s, VARIED, VARIED)[:2]
     for a, b in ((one, two), (two, one)):
         if a.is_uniform and b.lanes is not None:

@@ -266,7 +266,7 @@ def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
 
 
 def _input(i: LoweringStep, operand: Operand) -> Micro:
-    """A word; or an address in shared memory, of which nothing is accessed."""
+    """Return an input: a word, or an address in shared memory that is not accessed."""
     try:
         if operand.kind != "memory":
             i.operands = Words((operand,))
@@ -278,7 +278,7 @@ def _input(i: LoweringStep, operand: Operand) -> Micro:
 
 
 def _unknown_word(i: LoweringStep, operand: Operand) -> int:
-    """A register of which nobody knows what it holds."""
+    """Return a register whose content is not known."""
     return i.registers.special(f"operand {operand.text}")
 
 

@@ -1,4 +1,4 @@
-"""SASS → executable operations (:mod:`perfassert.kernel.machine`).
+"""Lowering of SASS to executable operations (:mod:`perfassert.kernel.machine`).
 
 What has no translation becomes :attr:`Kind.UNKNOWN`, whose results nobody may rely on; it is never
 a wrong value. Calls are not inlined: return addresses are values like any other.

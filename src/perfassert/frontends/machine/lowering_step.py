@@ -45,14 +45,15 @@ def knows(modifiers: str) -> Callable[[Translation], Translation]:
 
 
 class Known(dict[K, V]):
-    """A table of what translations know; anything else is :class:`Untranslated`."""
+    """Table of known names; looking up any other one raises :class:`Untranslated`."""
 
     def __missing__(self, key: K) -> V:
         raise Untranslated(str(key))
 
 
 class Words(tuple[T, ...]):
-    """Operands or modifiers; a place that is not there is :class:`Untranslated`."""
+    """Operands or modifiers of one instruction; a place beyond the last raises
+    :class:`Untranslated`."""
 
     __slots__ = ()
 
@@ -193,7 +194,7 @@ class LoweringStep:
 
     @property
     def target_pair(self) -> tuple[int, int]:
-        """Two words."""
+        """Two words that are written: low and high."""
         low, high = self.target_words(2)
         return low, high
 
@@ -334,7 +335,7 @@ class LoweringStep:
         return self._addresses[self._place_of_label(label)]
 
     def next_address(self) -> int:
-        """Behind this instruction."""
+        """Address of the next instruction."""
         return self._addresses[self.instruction.index] + 16
 
     def place_of(self, operand: Operand) -> int:
@@ -382,7 +383,7 @@ def _float_value(operand: Operand) -> float:
 
 
 def parse_float(text: str) -> float:
-    """Read a number; what is none is :class:`Untranslated`."""
+    """Return the number in a float literal; raises :class:`Untranslated` for any other text."""
     try:
         return float(text)
     except ValueError:

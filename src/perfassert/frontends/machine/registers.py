@@ -59,7 +59,7 @@ def results(instruction: Instruction) -> int:
 
 
 def _predicates_from(instruction: Instruction, place: int) -> int:
-    """The place after a run of predicates."""
+    """Return the place after a run of predicates."""
     operands = instruction.operands
     while place < len(operands) and operands[place].kind == "predicate":
         place += 1
@@ -88,7 +88,8 @@ def read_registers(instruction: Instruction) -> tuple[str, ...]:
 
 
 def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
-    """``R4`` of two words: ``R4``, ``R5``; nothing for ``RZ``."""
+    """Return the registers of an operand: ``R4``, ``R5`` for ``R4`` of two words; none for
+    ``RZ``."""
     if operand.kind != "register" or operand.name in ("RZ", "URZ"):
         return ()
     return consecutive_registers(operand.name, words)
@@ -96,7 +97,7 @@ def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def consecutive_registers(name: str, words: int) -> tuple[str, ...]:
-    """``R4`` and as many behind it as make up ``words``."""
+    """Return ``R4`` and as many registers behind it as make up ``words``."""
     prefix = name.rstrip("0123456789")
     first = int(name[len(prefix) :])
     return tuple(f"{prefix}{first + i}" for i in range(words))
