@@ -18,7 +18,7 @@ _HINTS = ("updates_per_thread", "trip_counts", "assume", "constants", "toolchain
 
 @dataclass(frozen=True, slots=True)
 class FileFrontend:
-    """Makes kernels of files; ``takes``: what can be said to it besides path and kernel.
+    """Front end for files of one kind; ``takes``: its arguments besides path and kernel.
 
     ``name``: the key of its sources in TOML files, ``""`` for those of plug-ins.
     """
@@ -30,7 +30,7 @@ class FileFrontend:
 
 
 def _compiled_frontend(name: str) -> Callable[..., Kernel]:
-    """``from_<name>``, imported when a kernel is made."""
+    """Return ``from_<name>``, imported when a kernel is made."""
 
     def make(path: Path, kernel: str | None, **given: Any) -> Kernel:
         from perfassert.frontends.cuda import kernels

@@ -1,4 +1,4 @@
-"""The accesses of a program for one launch: where each of them goes, and on what that rests."""
+"""Accesses of a program for one launch: their addresses, and the assumptions that these rest on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from perfassert.source import Assumption, SourceSpan
 
 
 def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tuple[int, ...]]]:
-    """Every access of the program that can happen, and which of them an instruction makes."""
+    """Return every access of the program that can happen, and those that each instruction makes."""
     program, symbols = binder.program, binder.symbols
     bound: list[BoundAccess] = []
     made: dict[int, tuple[int, ...]] = {}
@@ -125,7 +125,7 @@ def _bulk(
     guard: tuple[dict[Name, tuple[int, int]], list[Affine]],
     chain: tuple[int, ...],
 ) -> BoundAccess:
-    """A box or run of bytes as an access with loops of its own."""
+    """Return a box or run of bytes as an access with loops of its own."""
     box, guesses = box_of_copy(binder, instruction, copy)
     box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
     own: dict[Name, tuple[int, int]] = {name: (0, count - 1) for name, count in box.loops.items()}
@@ -181,7 +181,7 @@ def _is_sampled(binder: Binder, access: MemoryAccess) -> bool:
 
 
 def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
-    """The address as the executed sample found it, where unknowns are inside functions."""
+    """Return the address as the executed sample found it, if unknowns are inside functions."""
     seen = binder.seen.get(access.address.index)
     if seen is None or _is_sampled(binder, access):
         return None

@@ -102,7 +102,7 @@ def _tensor_name(program: Program, argument: Argument | None) -> str:
 def _bytes_box(
     launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
-    """A copy of bytes; its operand counts them in pieces of 16."""
+    """Return the pieces of a copy of plain bytes; its operand counts them in units of 16."""
     size: int | None = None
     guesses: tuple[Assumption, ...] = ()
     if copy.size is not None and not launched.why_undecided(copy.size):
@@ -123,7 +123,7 @@ def _bytes_box(
 def _box(
     s: ExpressionPool, copy: BulkCopy, name: str, tensor: TensorMap, number: int, text: str
 ) -> Box:
-    """The box of a tensor at the copy's coordinates, rows in pieces of a sector."""
+    """Return the box of a tensor at the copy's coordinates, its rows in pieces of a sector."""
     piece = _piece(tensor)
     address, clip = s.zero, []
     loops: dict[BoxCounter, int] = {}
@@ -149,7 +149,8 @@ def _piece(tensor: TensorMap) -> int:
 
 
 def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
-    """Bytes that the arrival before a copy expects, shared out among the copies behind it."""
+    """Return the bytes that the arrival before a copy expects, shared out among the copies behind
+    it."""
     code = launched.program.instructions
     arrivals = [
         i.index for i in code if i.meets is not None and i.meets.arrives and i.meets.bytes
@@ -181,7 +182,7 @@ def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> Tens
 
 
 def _step(places: Sequence[Expression]) -> int:
-    """The distance of which all distances of these coordinates are multiples."""
+    """Return the distance of which all distances of these coordinates are multiples."""
     factors = [c for place in places for monomial, c in place.terms if monomial]
     apart = [place.offset() - places[0].offset() for place in places]
     return gcd(*factors, *apart) or 1

@@ -22,13 +22,14 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import LoopCounter, Name
 
 _LOOKED_AT = 2**14
-"""Positions along an axis at which trip counts are looked at."""
+"""Largest number of positions along an axis at which trip counts are looked at."""
 
 
 def normalise_strides(
     binder: Binder, accesses: tuple[BoundAccess, ...]
 ) -> tuple[Launch, tuple[BoundAccess, ...]]:
-    """Accesses of the launch that is returned: one with more blocks and a domain.
+    """Return accesses and their launch, in which grid-stride loops are blocks and a domain bounds
+    them.
 
     A loop that advances every address in it by as much as ``extent`` threads further along an axis
     does the work of a grid with so many more blocks, if its guards can be said of that grid, too.
@@ -120,7 +121,8 @@ class _Stride:
 def _widen(
     binder: Binder, accesses: Sequence[BoundAccess], stride: _Stride, total: int
 ) -> tuple[BoundAccess, ...] | None:
-    """The accesses on a grid of ``total`` threads along the axis; None where that is not exact."""
+    """Return the accesses on a grid of ``total`` threads along the axis; None if that is not
+    exact."""
     if not any(stride.counter in a.loops and _has_closed_form(a) for a in accesses):
         return None
     widened = []

@@ -1,4 +1,4 @@
-"""Why a launch does nothing: what keeps it from storing anything."""
+"""Reasons for which a launch does nothing: the conditions that keep it from storing."""
 
 from __future__ import annotations
 

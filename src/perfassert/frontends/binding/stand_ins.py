@@ -1,4 +1,4 @@
-"""Assumed values of numbers that depend on data, and how far apart they are for two threads.
+"""Stand-ins for numbers that depend on data, and their distance between two threads.
 
 A number that was loaded from the same address by all threads of a block is the same for all of
 them: it differs from block to block, and what is added to it keeps its own pattern.
@@ -26,7 +26,7 @@ Ranges = Mapping[Name, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class CoordinateDependence:
-    """On which coordinates and loop counters an unknown depends."""
+    """Coordinates and loop counters that an unknown depends on."""
 
     threads: frozenset[str]
     blocks: frozenset[str]
@@ -73,7 +73,7 @@ def stand_in(
     ranges: Ranges,
     side_by_side: bool = False,
 ) -> Affine:
-    """A number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
+    """Return a number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
     scattered = depends.scattered and abs(scale) < _SECTOR and not side_by_side
     factor = SCATTER if scattered else 1
     return add(*_coordinates(depends, launch, ranges)).scale(factor)
@@ -136,7 +136,7 @@ def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
 
 
 def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
-    """The number, or what remains of it where it would lead out of the buffer."""
+    """Return the number, reduced to its extent if it would lead out of the buffer."""
     if values is None or interval(index, ranges)[1] < values:
         return index
     return add(index, quotient(index, values).scale(-values))
@@ -162,7 +162,7 @@ def _executed_accesses(
 
 
 def apart(seen: Spread, scale: int) -> Apart:
-    """A step that asks for as many sectors as were counted."""
+    """Return the step that asks for as many sectors as were counted."""
     step = seen.sectors * _SECTOR / (seen.lanes * scale)
     within = max(seen.extent // scale, 1)
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)

@@ -27,21 +27,22 @@ from perfassert.kernel.executed import spread_blocks
 IntArray = npt.NDArray[np.int64]
 Place = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
-"""Blocks from one coordinate to another, that one left out, in x, y and z."""
+"""Blocks in x, y and z, each from a first coordinate to an excluded one."""
 _FEW = 64
-"""Blocks that are looked at one by one at once."""
+"""Largest number of blocks that are looked at one by one at once."""
 _LEAF = 1 << 16
-"""Values by which a box is looked at block by block."""
+"""Largest number of values for which a box is looked at block by block."""
 _BUDGET = 1 << 20
-"""Values that are computed in all."""
+"""Largest number of values that are computed in all."""
 _BOXES = 2048
-"""Boxes that are cut at most."""
+"""Largest number of boxes that are cut."""
 _SAMPLE = 4096
-"""Blocks of what is left that are looked at."""
+"""Largest number of the remaining blocks that are looked at."""
 _MOST_WALKED = 256
-"""Kinds that are walked through: further ones count as those that decide nearly alike."""
+"""Largest number of kinds that are walked through: further ones count as those that decide nearly
+alike."""
 _ITEMS = 100_000
-"""Items of graphs that are made for this, at most; a few blocks are walked through in any case."""
+"""Largest number of graph items made for this; a few blocks are walked through in any case."""
 _FEWEST = 8
 _ALIKE = 0.75
 """Share of the work that is done by blocks like the middle one, from which on it stands for all."""
@@ -85,7 +86,7 @@ class Partition:
 
 
 def partition(box: Box, deciding: Deciding) -> Partition:
-    """The blocks of a box by what they decide."""
+    """Return the blocks of a box, grouped by what they decide."""
     axes = deciding.axes
     whole = tuple(
         (low, high) if a in axes else ((low + high) // 2, (low + high) // 2 + 1)
@@ -188,7 +189,7 @@ def _all_places(box: Box) -> IntArray:
 
 
 def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Blocks spread over boxes, one after the other, and how many each of them stands for."""
+    """Yield blocks spread over the boxes, and the number of blocks that each stands for."""
     if not boxes:
         return np.empty((0, 3), np.int64), np.empty(0)
     sizes = np.array([_size(box) for box in boxes], np.int64)
@@ -228,7 +229,7 @@ class Walk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Longest:
-    """The kind of block with the longest warp: one of them, and how many there are."""
+    """Kind of block with the longest warp: one block of it, and their number."""
 
     block: Place
     count: int

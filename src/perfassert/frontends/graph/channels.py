@@ -1,4 +1,4 @@
-"""Barriers of a block as channels: which instructions mean the same ones, and in which phase.
+"""Channels of a block: barriers by the instructions that mean the same one, and their phases.
 
 Barriers that one instruction goes round in turn (a ring of stages) are one channel, whose phases
 follow one another through the ring; so are those that only unrolled copies of it mean. A warp's
@@ -20,13 +20,13 @@ from perfassert.kernel.program import BarrierUse
 from perfassert.kernel.roles import Role
 
 _EVENTS = 200_000
-"""Arrivals and waits that are gone through, at most."""
+"""Largest number of arrivals and waits that are gone through."""
 _TRIED = 8
-"""Channels of which it is tried out whether the first round is waited for."""
+"""Largest number of channels for which a wait for the first round is tried out."""
 
 
 class ItemPlace(NamedTuple):
-    """An item with the loops around it, outermost first."""
+    """Item with the loops around it, outermost first."""
 
     item: GraphItem
     loops: tuple[GraphItem, ...]
@@ -34,7 +34,7 @@ class ItemPlace(NamedTuple):
 
 @dataclass(slots=True)
 class _Ring:
-    """One channel in the making; ``lead`` None: not known yet."""
+    """Channel in the making; ``lead`` None: not known yet."""
 
     barriers: set[tuple[str, int]] = field(default_factory=set)
     places: list[ItemPlace] = field(default_factory=list)
@@ -55,7 +55,8 @@ class _Ring:
 def assign_channels(
     items: list[GraphItem], warps: int, warp_size: int, note: Callable[[str, GraphItem], None]
 ) -> tuple[Channel, ...]:
-    """Give items that arrive, wait or copy their signals; ``note`` what is not understood."""
+    """Give items that arrive, wait or copy their signals; ``note`` reports what is not
+    understood."""
     for body in list(_bodies(items)):
         _gather(body)
     rings = _rings(items)
@@ -97,7 +98,7 @@ def _item_places(
 
 
 def _rings(items: Sequence[GraphItem]) -> list[_Ring]:
-    """Items that share a barrier share a ring."""
+    """Return the rings of the items: items that share a barrier share a ring."""
     rings: list[_Ring] = []
     for place in _item_places(items):
         own = _Ring(set(place.item.barriers))
@@ -162,7 +163,7 @@ def _bodies(items: list[GraphItem]) -> Iterator[list[GraphItem]]:
 
 
 def _arriving(ring: _Ring, warps: int) -> set[int]:
-    """Warps that arrive at all."""
+    """Return the warps that arrive at all."""
     arriving: set[int] = set()
     for place in ring.places:
         if _use(place.item).arrives:
@@ -171,7 +172,8 @@ def _arriving(ring: _Ring, warps: int) -> set[int]:
 
 
 def _arrivals(ring: _Ring, warps: int, warp_size: int, arriving: int) -> int:
-    """Warps that arrive in a phase; a named barrier says how many threads meet."""
+    """Return the warps that arrive in a phase; a named barrier gives the number of threads that
+    meet."""
     threads = [p.item.threads for p in ring.places if p.item.threads]
     if threads:
         return -(-threads[0] // warp_size)
@@ -231,8 +233,8 @@ def _expect(ring: _Ring) -> bool:
 
 
 def _choose_leads(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
-    """Choose leads that are not known, so that all waits end; else a channel at which one does
-    not."""
+    """Choose leads that are not known, so that all waits end; else return a channel at which one
+    does not."""
     open_rings = [r for r in rings if r.lead is None and not r.broken]
     open_rings.sort(key=lambda r: r.copies)
     first: int | None = None
@@ -254,7 +256,7 @@ def _set_lead(ring: _Ring, lead: int) -> None:
 
 
 def _stuck(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
-    """A channel at which a warp waits for ever, if there is one."""
+    """Return a channel at which a warp waits for ever; None if there is none."""
     run = _Untimed(rings)
     going = {w: _events(items, w) for w in range(warps)}
     waiting: dict[int, Signal] = {}
@@ -287,7 +289,7 @@ def _events(items: Sequence[GraphItem], warp: int) -> Iterator[Signal]:
 
 
 class _Untimed:
-    """Arrivals by channel and phase."""
+    """Simulation without time: the arrivals by channel and phase."""
 
     def __init__(self, rings: Sequence[_Ring]) -> None:
         self.rings = rings

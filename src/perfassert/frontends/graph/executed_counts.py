@@ -69,8 +69,8 @@ class Counts:
         return share
 
     def per(self, instruction: int, loop: int) -> FloatArray | None:
-        """Executions for each iteration of a loop around the instruction (-1: for each run of the
-        kernel)."""
+        """Return the executions for each iteration of a loop around the instruction (-1: for each
+        run of the kernel)."""
         header = self.program.loops[loop].header if loop >= 0 else self.program.order[0]
         own, around = self.of(instruction), self.of(self.program.blocks[header].start)
         if own is None or around is None:
@@ -78,12 +78,13 @@ class Counts:
         return np.divide(own, around, out=np.zeros_like(own), where=around > 0)
 
     def warps_of(self, instruction: int, loop: int) -> float | None:
-        """Warps that execute the instruction for each iteration of a loop around it, on average."""
+        """Return the warps that execute the instruction, on average for each iteration of a loop
+        around it."""
         shares = self.per(instruction, loop)
         return None if shares is None else float(np.minimum(shares, 1.0).sum())
 
     def busiest_warps(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
-        """The warps that execute the instruction most often.
+        """Return the warps that execute the instruction most often.
 
         As many as do so on average: one of them only in a part of the iterations, which ``place``,
         between 0 and 1, distinguishes.

@@ -13,7 +13,7 @@ from perfassert.kernel.expression_pool import Expression
 BoolArray = npt.NDArray[np.bool_]
 MOST_GROUPS = 64
 _MOST_DECISIONS = 2**24
-"""Iterations times lanes, beyond which it takes too long to look at each of them."""
+"""Largest product of iterations and lanes for which each iteration is looked at."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class IterationWalked:
-    """``first``: instructions of the graph before it; ``count``, ``order``: by how much it has
-    grown, and the number of its barriers; ``decided``: the values of its decisions."""
+    """Result of walking one iteration. ``first``: instructions of the graph before it; ``count``,
+    ``order``: instructions and barriers that it added; ``decided``: the values of its decisions."""
 
     first: int = 0
     count: int = 0
@@ -52,7 +52,8 @@ def looked_at(trips: int, lanes: int) -> bool:
 
 
 def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
-    """One iteration of each group of them, and how many there are up to the group's end.
+    """Return for each group one of its iterations, and the number of iterations up to the group's
+    end.
 
     ``decisions``: each of shape (trips, lanes). Runs of iterations in their order; where there are
     more than ``MOST_GROUPS`` of these, all that decide the same together, in the order of the

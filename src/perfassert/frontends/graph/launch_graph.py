@@ -58,13 +58,13 @@ from perfassert.source import Assumption
 _UNROLLED_TRIPS = 64
 _MAX_ITEMS = 60_000
 _STAGES = 64
-"""Iterations that are looked at to tell which barriers a loop goes round."""
+"""Largest number of iterations in which the barriers that a loop goes round are looked for."""
 _REMEMBERED = 1 << 16
-"""States of conditions whose lanes are kept."""
+"""Largest number of states of conditions whose lanes are kept."""
 _NOTICED = 0.02
 """Least share of a loop's instructions for which a group of its iterations is simulated apart."""
 _IDLE_KINDS = 8
-"""Kinds of blocks without work that are walked through."""
+"""Largest number of kinds of blocks without work that are walked through."""
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -75,7 +75,7 @@ def launch_graph(
     warp_size: int,
     block: tuple[int, ...],
 ) -> InstructionGraph:
-    """The graph of one block of the grid."""
+    """Return the graph of one block of the grid."""
     walk = _Walk(program, binder, warp_size)
     items = walk.block_at(block)
     channels = assign_channels(items, walk.warps, warp_size, walk.unclear)
@@ -134,7 +134,7 @@ def standing_block(
 
 
 def _instructions_by_warp(items: Sequence[GraphItem], warps: int) -> npt.NDArray[np.float64]:
-    """Instructions of each warp of the block."""
+    """Return the number of instructions of each warp of the block."""
     counts = np.zeros(warps)
     for item in items:
         if item.instruction is None:
@@ -203,7 +203,7 @@ class _Walk:
         self.memo, self.lanes = {}, {}
 
     def _varying(self) -> frozenset[int]:
-        """Loops in which a condition depends on the loop's own counter, at this launch."""
+        """Return loops in which a condition depends on the loop's own counter, at this launch."""
         program = self.program
         loops: set[int] = set()
         for block in program.blocks.values():
@@ -242,7 +242,7 @@ class _Walk:
         return any(isinstance(n, str) and n.startswith("blockIdx.") for n in names)
 
     def missing(self, atom: Atom) -> Exception:
-        """The error that says what was not given."""
+        """Return the error that names the value that was not given."""
         name = atom.name
         assert isinstance(name, Argument)  # of what the launch decides
         return self.binder.arguments.missing(name, "a condition or a trip count")
@@ -263,7 +263,7 @@ class _Walk:
         return np.broadcast_to(known, shape or self.everyone.shape)
 
     def holds(self, condition: Expression) -> BoolArray | None:
-        """Lanes for which a condition holds; None where it depends on data."""
+        """Return the lanes for which a condition holds; None if it depends on data."""
         if condition.index not in self.decided_by:
             self.decided_by[condition.index] = self._decided_by(condition)
         loops = self.decided_by[condition.index]
@@ -309,7 +309,8 @@ class _Walk:
     def mask(
         self, condition: Expression, mask: BoolArray, span_of: int
     ) -> tuple[BoolArray, tuple[Assumption, ...]]:
-        """``mask`` narrowed by what of the condition is decided, and the guesses for the rest."""
+        """Return ``mask`` narrowed by the decided parts of the condition, and the guesses for the
+        rest."""
         guesses: dict[Assumption, None] = {}
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
@@ -320,7 +321,7 @@ class _Walk:
         return mask, tuple(guesses)
 
     def narrow(self, condition: Expression, mask: BoolArray) -> BoolArray:
-        """``mask`` narrowed by what of the condition is decided."""
+        """Return ``mask`` narrowed by the decided parts of the condition."""
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             mask = mask if lanes is None else mask & lanes
@@ -489,7 +490,7 @@ class _Walk:
         return self.counts.busiest_warps(block.start, loop, self.places.get(loop, 0.5))
 
     def lanes_of(self, warps: frozenset[int]) -> BoolArray:
-        """All of their lanes."""
+        """Return all lanes of these warps."""
         lanes = np.zeros((self.warps, self.warp_size), np.bool_)
         lanes[sorted(warps)] = True
         return lanes.reshape(-1)[: len(self.everyone)]
@@ -503,7 +504,7 @@ class _Walk:
         return chosen if here is None else here & chosen
 
     def per_warp(self, mask: BoolArray) -> frozenset[int] | None:
-        """Warps with an active lane; None for all of them."""
+        """Return the warps with an active lane; None for all of them."""
         some = mask.reshape(self.warps, self.warp_size).any(axis=1)
         return None if some.all() else frozenset(int(w) for w in np.flatnonzero(some))
 
@@ -716,8 +717,7 @@ class _Walk:
         return last.decided is not None and self.decisive_values(decisions, lanes) == last.decided
 
     def decisive_values(self, decisions: Decisions, lanes: BoolArray) -> tuple[bytes, ...] | None:
-        """The values that decide, at the iteration that counters stand at; None where they do not
-        tell."""
+        """Return the values that decide the current iteration; None if they do not tell."""
         if not decisions.complete:
             return None
         values = [self.value(v) for v in tuple(decisions.noted.values())]

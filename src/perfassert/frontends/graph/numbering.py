@@ -25,7 +25,7 @@ _OFF = "move"
 
 @dataclass(frozen=True, slots=True)
 class _Setter:
-    """An instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
+    """Instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
     before."""
 
     item: GraphItem
@@ -42,7 +42,7 @@ _HELD = -3  # what the warp waits for before it issues anything else
 
 
 class Numbering:
-    """Items → nodes and loops, with the edges that barriers mean."""
+    """Conversion of items to nodes and loops, with the edges that barriers mean."""
 
     def __init__(self, touches: Mapping[int, tuple[int, ...]]) -> None:
         self.touches = touches
@@ -225,7 +225,7 @@ class Numbering:
 
 
 def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
-    """Barriers of which some wait leaves groups pending."""
+    """Return the barriers of which some wait leaves groups pending."""
     barriers: set[int] = set()
     for item in items:
         if item.instruction is None:
@@ -236,7 +236,7 @@ def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
 
 
 def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
-    """All but the last groups of the barrier."""
+    """Return all but the last groups of the barrier."""
     groups = state.get(wait.barrier, [])
     done = groups[: max(0, len(groups) - wait.pending)]
     state[wait.barrier] = groups[len(done) :]

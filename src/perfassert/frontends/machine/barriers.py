@@ -37,7 +37,8 @@ def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
 def barrier_use(
     instruction: Instruction, values: Sequence[Expression], symbols: ExpressionPool
 ) -> BarrierUse | None:
-    """``values`` of the operands above; None for an instruction that has to do with no barrier."""
+    """Return the use of a barrier, with ``values`` of the operands above; None for any other
+    instruction."""
     base, modifiers = instruction.base, instruction.modifiers
     if base in _OF_CLUSTER:
         arrives = base == "UCGABAR_ARV"

@@ -94,7 +94,7 @@ def is_above(a: int, b: int, tree: Mapping[int, int]) -> bool:
 
 
 def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -> Flow:
-    """The flow of ``count`` instructions that starts at the first one."""
+    """Return the flow of ``count`` instructions that starts at the first one."""
     leaders = {0, *(label for label in labels if 0 <= label < count)}
     for index, jump in jumps.items():
         leaders.update(t for t in jump.targets if 0 <= t < count)
@@ -169,7 +169,7 @@ def immediate_postdominators(graph: nx.DiGraph) -> dict[int, int]:
 def _loops(
     graph: nx.DiGraph, order: Sequence[int], dominator: Mapping[int, int]
 ) -> tuple[tuple[NaturalLoop, ...], frozenset[int]]:
-    """Natural loops, those with the same header merged; outer before inner."""
+    """Return natural loops, those with the same header merged; outer before inner."""
     position = {block: i for i, block in enumerate(order)}
     latches: dict[int, list[int]] = {}
     irreducible = set()
