@@ -14,7 +14,7 @@ Frontend = Callable[[Path, "str | None"], Kernel]
 
 
 def frontend(suffix: str, source: str, own: Sequence[str]) -> Frontend:
-    """The front end for a suffix; :class:`KernelSourceError` where there is none."""
+    """Return the front end for a suffix; raises :class:`KernelSourceError` if there is none."""
     frontends = _plugged_frontends(own)
     make = frontends.get(suffix) if suffix else None
     if make is None:

@@ -1,7 +1,7 @@
 """Closed forms for the first iteration of a loop in which a condition holds.
 
-Of ``a + b · k < 0`` to stay, with the loop's counter ``k`` = 0, 1, 2, …, that is ``⌈−a / b⌉``;
-numbers that are halved or doubled have theirs, too.
+A loop that goes on while ``a + b · k < 0``, with its counter ``k`` = 0, 1, 2, …, is left in
+iteration ``⌈−a / b⌉``. Numbers that are halved or doubled have closed forms, too.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ class FirstTrue:
             return quotient
         if _sign(slope, s) == 0:
             return None
-        if negated and not falling:  # start + slope·k ≥ 0
+        if negated and not falling:  # start + slope·k ≥ 0; 4k − 10: k = ⌈10 / 4⌉ = 3
             return s.maximum(s.zero, _ceil_div(s, s.scale(start, -1), slope))
-        if not negated and falling:  # start + slope·k < 0, slope < 0
+        if not negated and falling:  # start + slope·k < 0, slope < 0; 10 − 4k: k = 10 // 4 + 1 = 3
             return s.maximum(s.zero, s.add(s.div(start, s.scale(slope, -1)), s.one))
         return None
 

@@ -28,8 +28,7 @@ _LOOKED_AT = 2**14
 def normalise_strides(
     binder: Binder, accesses: tuple[BoundAccess, ...]
 ) -> tuple[Launch, tuple[BoundAccess, ...]]:
-    """Return accesses and their launch, in which grid-stride loops are blocks and a domain bounds
-    them.
+    """Return a launch with more blocks and a domain, which replace grid-stride loops; its accesses.
 
     A loop that advances every address in it by as much as ``extent`` threads further along an axis
     does the work of a grid with so many more blocks, if its guards can be said of that grid, too.

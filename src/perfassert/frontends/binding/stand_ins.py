@@ -136,7 +136,7 @@ def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
 
 
 def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
-    """Return the number, reduced to its extent if it would lead out of the buffer."""
+    """Return the index, or its remainder by ``values`` if it may reach ``values`` or more."""
     if values is None or interval(index, ranges)[1] < values:
         return index
     return add(index, quotient(index, values).scale(-values))
@@ -162,7 +162,9 @@ def _executed_accesses(
 
 
 def apart(seen: Spread, scale: int) -> Apart:
-    """Return the step that asks for as many sectors as were counted."""
+    """Return the pattern whose step asks for as many sectors as were counted."""
+    # 32 sectors of 32 B for 32 lanes, 4 B for each 1: step 32·32 / (32·4) = 8, ``shared`` is 1.
+    # 1 sector: step 1/4, so 4 consecutive threads have the same index.
     step = seen.sectors * _SECTOR / (seen.lanes * scale)
     within = max(seen.extent // scale, 1)
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)

@@ -189,7 +189,7 @@ def _all_places(box: Box) -> IntArray:
 
 
 def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Yield blocks spread over the boxes, and the number of blocks that each stands for."""
+    """Return blocks spread over the boxes, and the number of blocks that each stands for."""
     if not boxes:
         return np.empty((0, 3), np.int64), np.empty(0)
     sizes = np.array([_size(box) for box in boxes], np.int64)

@@ -18,7 +18,7 @@ stands for executed ones."""
 
 
 class Counts:
-    """Counts of instructions by warp of the block that is simulated, the busiest first.
+    """Execution counts of instructions by warp of the simulated block, the busiest warp first.
 
     A called function has a copy for each of its calls, all at the same addresses. What was executed
     there is divided among the copies as the calls were executed.

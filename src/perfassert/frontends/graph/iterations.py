@@ -61,6 +61,8 @@ def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
     """
     if not decisions:
         return []
+    # Five iterations of one lane that decide 0, 0, 1, 1, 1: [(1, 2), (3, 5)], that is iteration 1
+    # for the first two and iteration 3 for the other three.
     rows = np.concatenate([np.packbits(lanes, axis=1) for lanes in decisions], axis=1)
     starts = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]).any(axis=1)])
     if len(starts) <= MOST_GROUPS:

@@ -698,7 +698,7 @@ class _Walk:
     def walk_iteration(
         self, index: int, lanes: BoolArray
     ) -> tuple[list[GraphItem], IterationWalked]:
-        """Return the items that one iteration executes, at the current values of the counters."""
+        """Return the items of the iteration at which counters stand, and what walking it found."""
         decisions = self.apart_now[index] = Decisions()
         first, order = self.count, self.order
         made = self.region(index, lanes)

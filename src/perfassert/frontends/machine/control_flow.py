@@ -95,6 +95,8 @@ def is_above(a: int, b: int, tree: Mapping[int, int]) -> bool:
 
 def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -> Flow:
     """Return the flow of ``count`` instructions that starts at the first one."""
+    # Of 5 instructions, a conditional jump 1 → 4 and a jump 3 → 1 make blocks 0, 1, 2–3 and 4, of
+    # which 1 dominates 2–3 and 4; the edge from 2–3 back to 1 makes a loop of 1 and 2–3.
     leaders = {0, *(label for label in labels if 0 <= label < count)}
     for index, jump in jumps.items():
         leaders.update(t for t in jump.targets if 0 <= t < count)

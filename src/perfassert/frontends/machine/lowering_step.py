@@ -26,11 +26,12 @@ _NUMBERED = re.compile(r"\D+\d+")
 
 
 class Untranslated(Exception):
-    """The instruction has no translation, or has operands that its translation does not know."""
+    """Instruction without a translation, or with operands that its translation does not know."""
 
 
 def knows(modifiers: str) -> Callable[[Translation], Translation]:
-    """Limit a translation to the modifiers that it knows; any other one may change the result."""
+    """Return a decorator that limits a translation to the modifiers that it knows; any other one
+    may change the result."""
     known = frozenset(modifiers.split())
 
     def limit(translate: Translation) -> Translation:

@@ -30,7 +30,7 @@ _QUARTER, _HALF = (8, 8, 4), (16, 8, 4)
 
 
 def matrix_variant(instruction: Instruction) -> MatrixVariant | None:
-    """The shape and types of a matrix instruction; None for any other."""
+    """Return the shape and types of a matrix instruction; None for any other."""
     base, modifiers = instruction.base, instruction.modifiers
     if base not in _BASES:
         return None
@@ -49,7 +49,7 @@ def matrix_variant(instruction: Instruction) -> MatrixVariant | None:
 
 
 def descriptor_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """The register with the shape and types of a ``tcgen05.mma``."""
+    """Return the register with the shape and types of a ``tcgen05.mma``."""
     if instruction.base not in _ONE_THREAD:
         return ()
     matches = (_DESCRIPTOR.fullmatch(o.name) for o in instruction.operands)
@@ -106,7 +106,8 @@ def _accumulator(base: str, modifiers: tuple[str, ...]) -> str:
 
 
 def fragment_words(instruction: Instruction, role: str) -> int:
-    """Registers of a lane that hold its part of operand ``"A"``, ``"B"``, ``"C"`` or ``"D"``."""
+    """Return the registers of a lane that hold its part of operand ``"A"``, ``"B"``, ``"C"`` or
+    ``"D"``."""
     variant = matrix_variant(instruction)
     if variant is None:
         return 1

@@ -30,7 +30,7 @@ class OpcodeTable:
 
 @lru_cache(maxsize=4096)
 def operation_class(opcode: str, arch: str) -> str | None:
-    """The class of ``"LDG.E.64"`` on ``"sm_80"``; None for an unknown opcode."""
+    """Return the class of ``"LDG.E.64"`` on ``"sm_80"``; None for an unknown opcode."""
     table = opcode_table(_family(arch)).classes
     base, *modifiers = opcode.split(".")
     for modifier in modifiers:
@@ -47,7 +47,7 @@ def is_unsourced(opcode: str, arch: str) -> bool:
 
 
 def longest_sleep(arch: str) -> int:
-    """Nanoseconds after which a warp wakes up, however long it was to sleep."""
+    """Return the nanoseconds after which a warp wakes up, however long it was to sleep."""
     return opcode_table(_family(arch)).longest_sleep
 
 
@@ -67,7 +67,7 @@ def _family(arch: str) -> str:
 
 @lru_cache(maxsize=8)
 def opcode_table(family: str) -> OpcodeTable:
-    """The table of ``"volta"``, ``"ampere"``, …, with what it inherits."""
+    """Return the table of ``"volta"``, ``"ampere"``, …, with what it inherits."""
     text = (
         files("perfassert.frontends.machine").joinpath(f"opcodes/{family}.toml").read_text("utf-8")
     )

@@ -24,7 +24,7 @@ _PAIRS = ("DMNMX", "FADD2", "FMUL2", "FFMA2")
 
 
 def written_registers(instruction: Instruction) -> tuple[str, ...]:
-    """Registers and predicates that an instruction without a translation writes."""
+    """Return the registers and predicates that an instruction without a translation writes."""
     names: list[str] = []
     behind = False  # the register: a negated predicate there is read, a carry
     for operand in instruction.operands[: results(instruction)]:
@@ -67,7 +67,8 @@ def _predicates_from(instruction: Instruction, place: int) -> int:
 
 
 def read_registers(instruction: Instruction) -> tuple[str, ...]:
-    """Registers and predicates that an instruction without a translation reads, guard included."""
+    """Return the registers and predicates that an instruction without a translation reads, guard
+    included."""
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":
         result.append(instruction.guard[0])

@@ -12,7 +12,7 @@ from perfassert.kernel.roles import CountedWait, Role
 
 _BARRIER = re.compile(r"(SB|gsb)(\d)")
 _MATRIX = 8
-"""Added to the numbers of the barriers that groups of matrix instructions have."""
+"""Offset of the numbers of the barriers that groups of matrix instructions have."""
 _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
@@ -44,7 +44,8 @@ def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
 
 
 def closes_group(instruction: Instruction) -> int:
-    """``HGMMA …, gsb0``: the barrier that counts its group of matrix instructions, or -1."""
+    """Return the barrier that counts the group of ``HGMMA …, gsb0``; -1 for an instruction that
+    closes none."""
     if instruction.base == "WARPGROUP":
         return -1
     matches = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
