@@ -22,8 +22,7 @@ _MOST_CHAINS = 2**12
 
 
 def access_graph(kernel: AccessKernel) -> InstructionGraph:
-    """Return a graph of loads, arithmetic and stores; memory nodes carry their access. The kernel
-    keeps it."""
+    """Return a graph of loads, arithmetic and stores; memory nodes carry their access."""
     return kernel.found.once(access_graph, lambda: _graph(kernel))
 
 

@@ -54,8 +54,7 @@ _BY_SUFFIX = {suffix: own for own in OWN.values() for suffix in own.suffixes}
 
 
 def frontend_of(source: str) -> FileFrontend:
-    """Return the front end for a file's suffix; raises :class:`~perfassert.KernelSourceError` if
-    none reads it.
+    """Return the front end for a file, by suffix; raises :class:`~perfassert.KernelSourceError`.
 
     Programs have none and libraries many (``.so.1``): these are known by how they begin.
     """

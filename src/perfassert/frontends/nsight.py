@@ -116,8 +116,7 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInstruction:
-    """Row of a source page: samples by reason of :data:`~perfassert.kernel.samples.REASONS`, as in
-    the file.
+    """Row: samples by reason of :data:`~perfassert.kernel.samples.REASONS`, as in the file.
 
     ``offset``: bytes from the start of the kernel. ``latency``: the not-issued samples, which
     the tool may take in another pass than ``all``. ``executed``: per warp; None where the column
@@ -413,8 +412,7 @@ def _parse_count(cell: str) -> float | None:
 
 
 def _by_reason(columns: Mapping[str, float], total: float) -> dict[str, float]:
-    """Return samples by reason; the rest of the total that no column explains counts as
-    ``other``."""
+    """Return samples by reason; those of the total that no column explains are ``other``."""
     reasons: dict[str, float] = {}
     for name, number in columns.items():
         reason = _REASON.get(name, "other")
@@ -446,6 +444,5 @@ def _same_opcode(first: str, second: str) -> bool:
 
 
 def _is_padding(text: str) -> bool:
-    """Return True for padding: a function ends in a branch to itself and NOPs that are never
-    executed."""
+    """Return True for padding: a branch to itself and NOPs, which are never executed."""
     return _opcode(text)[0] in _PADDING

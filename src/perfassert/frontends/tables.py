@@ -153,8 +153,7 @@ class KernelTableReader(TableReader):
 
 
 def of_a_buffer(table: Mapping[Any, Any]) -> bool:
-    """Return True if a table describes a buffer; a structure may have members of these names,
-    too."""
+    """Return True if a table describes a buffer; a structure may have such members, too."""
     return "shape" in table or "alias" in table or isinstance(table.get("data"), str)
 
 

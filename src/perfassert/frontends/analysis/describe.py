@@ -1,5 +1,4 @@
-"""Description of a binary as a :class:`~perfassert.kernel.program.Program`: its instructions and
-accesses.
+"""Description of a binary as a :class:`~perfassert.kernel.program.Program` with its accesses.
 
 SASS is evaluated, since it is what executes; PTX is assembled before anything reads it.
 """
@@ -64,8 +63,7 @@ _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (90, {"memory": 0x198, "cluster": 0x140}),
     (0, {}),
 )
-"""Offsets of the words of :class:`Constants` that differ from its defaults, by least
-architecture."""
+"""Offsets of :class:`Constants` that differ from its defaults, by least architecture."""
 _POINTER = 8  # bytes
 _WORDS = 8
 """Largest number of registers that a load writes."""
@@ -78,8 +76,7 @@ def describe(
     executed: Collection[tuple[int, bool]] = (),
     lowered: Lowered | None = None,
 ) -> Program:
-    """Return the program of a binary; raises :class:`KernelSourceError` for a listing it cannot
-    read.
+    """Return the program of a binary; raises :class:`KernelSourceError` for an unreadable listing.
 
     ``rare``: conditional jumps of which one side is taken never to be executed, by their address:
     with True it is jumping. ``executed``: sides that an executed sample took, which are not taken
@@ -163,8 +160,7 @@ class Describer:
         }  # fmt: skip
 
     def _asserts(self, block: int) -> bool:
-        """Return True if a block calls the function that stops the program when an assertion
-        fails."""
+        """Return True if a block calls the function by which a failed assertion stops."""
         own = self.code.flow.blocks[block]
         calls = (i for i in range(own.start, own.stop) if self.placed[i].instruction.base == "CALL")
         return any(i not in self.jumps and self._callee(i) == _ASSERTION for i in calls)
@@ -253,8 +249,7 @@ class Describer:
         )  # fmt: skip
 
     def _note_call(self, index: int) -> tuple[Assumption, ...]:
-        """Note that a call is not followed or, for a failing assertion, that the assertion
-        holds."""
+        """Note that a call is not followed or, for an assertion's, that the assertion holds."""
         name, span = self._callee(index), self.placed[index].instruction.span
         if name == _ASSERTION:
             self.note("assertions are taken to hold", None)
@@ -268,8 +263,7 @@ class Describer:
 
     def _callee(self, index: int) -> str:
         """Return the name of the called function: a label, or the function of the driver whose
-        address was loaded, as by ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC
-        R2``."""
+        address was loaded: ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
         operands = self.placed[index].instruction.operands
         registers = {o.name for o in operands if o.kind == "register"}
         if not registers:
@@ -289,14 +283,12 @@ class Describer:
         return ""
 
     def _register_names(self, registers: Iterable[int]) -> tuple[str, ...]:
-        """Return the names of registers and predicates of the hardware, without temporaries and
-        presets."""
+        """Return the names of the hardware's registers and predicates, without temporaries."""
         names = self.code.machine.names
         return tuple(names[r] for r in registers if r in names)
 
     def _guard(self, index: int) -> Expression | None:
-        """Return the lanes for which the instruction has an effect; a matrix has as many rows as
-        addresses."""
+        """Return the lanes with an effect, None for all; a matrix has as many rows as addresses."""
         if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
@@ -307,8 +299,7 @@ class Describer:
         return in_rows if guard is None else s.logical_and(guard, in_rows)
 
     def _descriptor(self, index: int) -> int | None:
-        """Return the shape descriptor of a ``tcgen05.mma`` if it is the same in all threads, else
-        None."""
+        """Return the shape descriptor of a ``tcgen05.mma`` if all threads have the same one."""
         values = self.result.addresses.get(index, ())
         here = values if descriptor_operands(self.placed[index].instruction) else ()
         return here[0].constant if here else None
@@ -338,8 +329,7 @@ class Describer:
         return None
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
-        """Return, by the name of its atom, the field and the place that each loaded unknown comes
-        from."""
+        """Return the field and place that each loaded unknown comes from, by its atom's name."""
         names = {}
         for index, addresses in self.result.addresses.items():
             instruction = self.placed[index].instruction
@@ -375,8 +365,7 @@ class Describer:
     def access(
         self, text: str, memory: MemoryOperand, kind: Kind, address: Expression
     ) -> MemoryAccess:
-        """Return the access of a memory operation, its address split into a field and the distance
-        from it."""
+        """Return the access of a memory operation, its address split into field and distance."""
         space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)
         inside = self._of_others(address)
@@ -401,8 +390,7 @@ class Describer:
         return inside if mapped == [True, False] else None
 
     def _base(self, address: Expression) -> tuple[str, Expression]:
-        """Return the field of the pointer that the address starts from, and the distance from
-        it."""
+        """Return the field of the pointer that the address starts from, and the distance."""
         s, arguments = self.symbols, []
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
@@ -428,8 +416,7 @@ class Describer:
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
     def _constant_pointer(self, address: Expression) -> ConstantWord | None:
-        """Return the only pointer in constant memory that the address starts from; None if there is
-        no such."""
+        """Return the only pointer in constant memory that the address starts from, else None."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
         words = [name for name in names if isinstance(name, ConstantWord)]
         return words[0] if len(words) == 1 else None
@@ -485,8 +472,7 @@ class Describer:
         }  # fmt: skip
 
     def _loops(self) -> tuple[ProgramLoop, ...]:
-        """Return the loops with their names; copies of one loop are numbered in the order of the
-        code."""
+        """Return the loops with their names; copies of one are numbered in code order."""
         natural = self.flow.loops
         spans = [loop_span(x, self.flow, self.placed, self.binary.files) for x in natural]
         order = sorted(range(len(natural)), key=lambda i: natural[i].header)

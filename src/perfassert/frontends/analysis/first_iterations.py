@@ -21,8 +21,7 @@ class FirstTrue:
     def of(
         self, condition: Expression, counter: Expression, several: bool
     ) -> tuple[Expression | None, bool]:
-        """Return the first iteration ≥ 0 in which ``condition`` holds, and True if all of it is
-        decided.
+        """Return the first iteration ≥ 0 in which ``condition`` holds; True if all is decided.
 
         Of ``several`` exits one may never be taken, if what decides it is the same in all
         iterations; an only one is taken at last.
@@ -69,8 +68,7 @@ class FirstTrue:
         return result
 
     def _monotonic(self, atom: Atom) -> bool:
-        """Return True if the condition is a comparison of sizes, which stays true once it is
-        true."""
+        """Return True if the condition is a comparison of sizes, once true always true."""
         if atom.function == "not":
             inner = self.symbols.lone_atom(atom.arguments[0])
             return inner is not None and inner.function == "<"
@@ -139,8 +137,7 @@ class FirstTrue:
     def _first_halved(
         self, term: Expression, bound: Expression, k: int, exactly: bool
     ) -> Expression | None:
-        """Return the first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1
-        below."""
+        """Return the first k with ``v // (c · 2ˢᵏ)`` below ``bound``; ``exactly``: 1 below."""
         s = self.symbols
         atom = s.lone_atom(term)
         if atom is None or atom.function != "//" or k in s.free_atoms(atom.arguments[0]):

@@ -55,8 +55,7 @@ def _source_line(files: Mapping[str, str], span: SourceSpan) -> str:
 
 
 def loop_names(spans: Sequence[SourceSpan | None]) -> tuple[str, ...]:
-    """Return ``"k.cu:7"`` for a loop; several loops on one line are ``"k.cu:7#1"``, ``#2``, … in
-    the order given."""
+    """Return ``"k.cu:7"``; for several loops on one line, in order, ``"k.cu:7#1"``, ``#2``, …"""
     counts: dict[str, int] = {}
     for span in spans:
         if span is not None:

@@ -24,8 +24,7 @@ def closed_form(
     counter: Expression,
     mark: int,
 ) -> Expression | None:
-    """Return the closed form of ``atom``, which is ``first`` before all iterations and becomes
-    ``value`` (an expression in itself) in the next one.
+    """Return the closed form of ``atom``: ``first`` at first, then ``value`` of the one before.
 
     Unknowns with numbers from ``mark`` on were loaded in the loop, again in each iteration.
     """

@@ -194,8 +194,7 @@ class SymbolicCode:
         return tuple(written), tuple(r for r in read if r not in self._presets and r > 0)
 
     def roots(self, index: int) -> Sequence[int]:
-        """Return the registers that must be known: those of addresses, guards and branch
-        conditions."""
+        """Return the registers that must be known: of addresses, guards and branch conditions."""
         registers = list(self.guards(index))
         for asked in self.instruction(index).inputs:
             registers += asked.sources
@@ -368,8 +367,7 @@ class SymbolicCode:
         return written
 
     def _loaded_values(self, index: int, operation: Micro, read: Read) -> Sequence[Expression]:
-        """Return the loaded values: unknowns that depend on data, or words at a known place of a
-        constant bank."""
+        """Return what is loaded: data, or words at a known place of a constant bank."""
         memory, words = operation.memory, range(len(operation.targets))
         if memory is not None and memory.space is Space.CONSTANT and memory.bytes % 4 == 0:
             place = read(operation.sources[0]).constant
@@ -392,7 +390,7 @@ class SymbolicCode:
 
 
 def _of_one_lane(instruction: MachineInstruction) -> bool:
-    """Return True if one lane's value becomes that of all lanes, also of those that the guard
+    """Return True if one lane's value becomes that of all, also of lanes that the guard
     excludes."""
     operations = instruction.operations
     return bool(operations) and operations[0].kind is Kind.FIRST and bool(operations[0].detail)

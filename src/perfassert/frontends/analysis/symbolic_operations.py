@@ -332,8 +332,8 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Compute a minimum or maximum. Among unsigned words, one that may have been counted down below
-    0 is above all others where it is."""
+    """Compute a minimum or maximum; unsigned words that were counted down below 0 are the
+    largest."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
         left, right = w.as_signed(left), w.as_signed(right)
@@ -357,8 +357,7 @@ def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Return the lowest lane's value if it depends on the lane: all lanes are taken to be
-    active."""
+    """Return the lowest lane's value if it depends on the lane: all lanes are taken as active."""
     s = w.s
     lane = _lone(s.variable("laneid"))
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
@@ -372,8 +371,7 @@ def _vote(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _shuffle(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Return the value of a named lane, with the thread of that lane. All lanes are taken to be
-    active.
+    """Return the value of a named lane, with that lane's thread. All lanes are taken as active.
 
     ``__shfl_sync(mask, threadIdx.x / 32, 0)``, by which a warp says that it is uniform, is
     ``threadIdx.x / 32`` where rows of the block are whole warps, or where there is one row.

@@ -102,8 +102,7 @@ class Words:
         return self.exact_unsigned(value)
 
     def _is_index(self, value: Expression) -> bool:
-        """Return True if the expression may number threads, which no product with a magic number
-        does."""
+        """Return True if the expression may number threads: no magic product does."""
         low, high = self.bounds(value)
         return low >= 0 and high < _INDEX and not self._wraps(value)
 
@@ -116,8 +115,7 @@ class Words:
         return self._wrap(value, 0)
 
     def counted_down(self, value: Expression) -> bool:
-        """Return True if a number was subtracted from one that may be less, as in ``min(i - 1u,
-        n)``."""
+        """Return True if what is subtracted may be more, as in ``min(i - 1u, n)``."""
         return value.constant is None and value.offset() < 0 and self.bounds(value)[0] < 0
 
     def _fits(self, value: Expression) -> bool:
@@ -273,8 +271,7 @@ class Words:
     def note_low_words(
         self, comparison: Expression, relation: str, left: Expression, right: Expression
     ) -> None:
-        """Note that ``comparison`` compares these unsigned words, which may be the low words of
-        pairs."""
+        """Note that ``comparison`` compares these unsigned words, perhaps low words of pairs."""
         if comparison.constant is None:
             self._low[comparison.index] = relation, left, right
 

@@ -1,5 +1,4 @@
-"""Binding of a program's values: they become affine forms, and guards become ranges of
-coordinates."""
+"""Binding of a program to one launch: values become affine forms, guards become ranges."""
 
 from __future__ import annotations
 
@@ -330,7 +329,7 @@ class Binder:
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
     def why_undecided(self, value: Expression | None) -> str:
-        """Return why the value is not known: it depends on data, or on an argument not given; else
+        """Return why the value is unknown: it depends on data or on a missing argument; else
         empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
@@ -382,8 +381,7 @@ class Binder:
         return int(values.min()), int(values.max())
 
     def within(self, loop: int) -> Affine | None:
-        """Return the condition that a thread is still in the loop, where some leave it before
-        others."""
+        """Return the condition that a thread is still in a loop that some leave before others."""
         loop_range, trips = self.loops[loop], self.program.loops[loop].trips
         if loop_range.fewest == loop_range.most or trips is None or loop_range.assumed:
             return None

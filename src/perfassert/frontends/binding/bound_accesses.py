@@ -69,8 +69,7 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
 
 
 def _loops_run(binder: Binder, chain: tuple[int, ...]) -> bool:
-    """Return True if the loops around an access run; a mean that rounds to 0 does not exclude
-    it."""
+    """Return True if the loops around an access run; a mean may round to 0 although they do."""
     return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
 
 

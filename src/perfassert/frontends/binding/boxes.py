@@ -62,8 +62,7 @@ class Box:
 def box_of_copy(
     launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
-    """Return the box that a copy moves, and the guess that it rests on if its tensor map is not
-    given."""
+    """Return the box that a copy moves, and the guess that it rests on without a tensor map."""
     s, text = launched.symbols, instruction.text
     if not copy.coordinates:
         return _bytes_box(launched, instruction, copy)
@@ -149,8 +148,7 @@ def _piece(tensor: TensorMap) -> int:
 
 
 def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
-    """Return the bytes that the arrival before a copy expects, shared out among the copies behind
-    it."""
+    """Return the bytes that the arrival before a copy expects, shared out among its copies."""
     code = launched.program.instructions
     arrivals = [
         i.index for i in code if i.meets is not None and i.meets.arrives and i.meets.bytes

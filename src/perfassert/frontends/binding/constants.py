@@ -65,8 +65,7 @@ def check_constants(binary: Binary, values: Mapping[str, Any], code: MachineCode
 
 
 def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Group values by symbol: ``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8:
-    2}}``."""
+    """Group by symbol: ``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
     names = {name for u in _constant_symbols(binary) for name in _symbol_names(u)}
     by_symbol: dict[str, Any] = {}
     for name, value in values.items():
@@ -129,8 +128,7 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def _element_member(symbol: Unset, size: int) -> Member:
-    """Return the type of a number in the symbol, or of an array's numbers; one of that size if
-    unknown."""
+    """Return the type of the symbol's number or of its array's; one of that size if unknown."""
     kinds = {replace(m, name="", offset=0) for m in symbol.members}
     plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
     return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)

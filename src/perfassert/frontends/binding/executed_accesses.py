@@ -67,8 +67,7 @@ def _with_buffer_name(access: BoundAccess, touched: Touched | None) -> BoundAcce
 
 
 def _touched_by(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
-    """Return what the instruction touched: nothing if no executed warp reached it, None if
-    unknown."""
+    """Return what the instruction touched: nothing if no warp reached it, None if unknown."""
     sampled = executed.sampled_for(space)
     if instruction.bulk is not None or sampled is None:
         return None

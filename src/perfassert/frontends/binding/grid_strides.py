@@ -120,8 +120,7 @@ class _Stride:
 def _widen(
     binder: Binder, accesses: Sequence[BoundAccess], stride: _Stride, total: int
 ) -> tuple[BoundAccess, ...] | None:
-    """Return the accesses on a grid of ``total`` threads along the axis; None if that is not
-    exact."""
+    """Return the accesses on a grid of ``total`` threads along the axis; None if not exact."""
     if not any(stride.counter in a.loops and _has_closed_form(a) for a in accesses):
         return None
     widened = []
@@ -235,8 +234,7 @@ def _with_domain(
 
 
 def _coordinate_names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
-    """Return the coordinate's names: the thread's within one block, the block's for one thread
-    each."""
+    """Return the coordinate's names: the thread's in one block, the block's if of one thread."""
     axis = AXES[number]
     names = [axis]
     if launch.grid[number] == grid[number] == 1:

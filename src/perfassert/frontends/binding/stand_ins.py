@@ -119,8 +119,7 @@ def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
-    """Return, for each unknown that an address is a multiple of, how many of its values stay inside
-    the buffer."""
+    """Return how many values of each unknown that scales an address stay inside the buffer."""
     counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:

@@ -39,8 +39,7 @@ _BOXES = 2048
 _SAMPLE = 4096
 """Largest number of the remaining blocks that are looked at."""
 _MOST_WALKED = 256
-"""Largest number of kinds that are walked through: further ones count as those that decide nearly
-alike."""
+"""Largest number of kinds walked through: further ones count as those that decide nearly alike."""
 _ITEMS = 100_000
 """Largest number of graph items made for this; a few blocks are walked through in any case."""
 _FEWEST = 8
@@ -251,8 +250,7 @@ class Standing:
 
 
 def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
-    """Return the block that stands for the blocks of ``grid``, which all have threads that no mask
-    cuts off."""
+    """Return the block that stands for those of ``grid``, in which no mask cuts off all threads."""
     middle, blocks = tuple(n // 2 for n in grid), prod(grid)
     own = walk(middle)
     most = max(_FEWEST, min(_MOST_WALKED, _ITEMS // max(own.items, 1)))

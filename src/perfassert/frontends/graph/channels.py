@@ -55,8 +55,7 @@ class _Ring:
 def assign_channels(
     items: list[GraphItem], warps: int, warp_size: int, note: Callable[[str, GraphItem], None]
 ) -> tuple[Channel, ...]:
-    """Give items that arrive, wait or copy their signals; ``note`` reports what is not
-    understood."""
+    """Give items that arrive, wait or copy their signals; ``note`` reports unclear ones."""
     for body in list(_bodies(items)):
         _gather(body)
     rings = _rings(items)
@@ -172,8 +171,7 @@ def _arriving(ring: _Ring, warps: int) -> set[int]:
 
 
 def _arrivals(ring: _Ring, warps: int, warp_size: int, arriving: int) -> int:
-    """Return the warps that arrive in a phase; a named barrier gives the number of threads that
-    meet."""
+    """Return the warps that arrive in a phase; a named barrier gives its number of threads."""
     threads = [p.item.threads for p in ring.places if p.item.threads]
     if threads:
         return -(-threads[0] // warp_size)

@@ -13,8 +13,7 @@ from perfassert.kernel.program import Program
 
 FloatArray = npt.NDArray[np.float64]
 _AGREES = 0.2
-"""Largest difference, as a share of a block's instructions, at which the simulated block still
-stands for executed ones."""
+"""Largest relative difference at which a simulated block stands for executed ones."""
 
 
 class Counts:
@@ -54,8 +53,8 @@ class Counts:
         return None if share is None else executed * share
 
     def _share_of_call(self, call: int, copies: Sequence[int]) -> FloatArray | None:
-        """Return one call's share of all calls of a function, by warp; ``copies``: an instruction
-        of the function, for each call."""
+        """Return one call's share of all calls, by warp; ``copies``: an instruction for each
+        call."""
         calls: dict[int, FloatArray] = {}
         for copy in copies:
             around = self.program.instructions[copy].call
@@ -78,8 +77,7 @@ class Counts:
         return np.divide(own, around, out=np.zeros_like(own), where=around > 0)
 
     def warps_of(self, instruction: int, loop: int) -> float | None:
-        """Return the warps that execute the instruction, on average for each iteration of a loop
-        around it."""
+        """Return the warps that execute the instruction, on average, per iteration of a loop."""
         shares = self.per(instruction, loop)
         return None if shares is None else float(np.minimum(shares, 1.0).sum())
 
@@ -116,8 +114,7 @@ class Counts:
 def contradiction(
     graph: InstructionGraph, work: SampleWork | None, warps: int, share: float, idle: float
 ) -> str:
-    """Return the text that executed blocks issue another number of instructions than the simulated
-    one, if they do.
+    """Return a text if executed blocks issue another number of instructions than the simulated.
 
     ``share``: so many blocks like that of the graph, for each one of the launch, do all the work;
     ``idle``: of the launch, blocks with nothing to do, as the shortest of the executed ones.

@@ -52,8 +52,7 @@ def looked_at(trips: int, lanes: int) -> bool:
 
 
 def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
-    """Return for each group one of its iterations, and the number of iterations up to the group's
-    end.
+    """Return one iteration of each group, and the number of iterations up to the group's end.
 
     ``decisions``: each of shape (trips, lanes). Runs of iterations in their order; where there are
     more than ``MOST_GROUPS`` of these, all that decide the same together, in the order of the

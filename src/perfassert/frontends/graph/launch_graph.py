@@ -93,8 +93,7 @@ class _Walked:
 def standing_block(
     program: Program, binder: Binder, warp_size: int, grid: tuple[int, ...]
 ) -> Standing:
-    """Return the block of ``grid`` that stands for all, and the number of blocks that it stands
-    for."""
+    """Return the block of ``grid`` that stands for all, and how many blocks it stands for."""
     middle = tuple(n // 2 for n in grid)
     walk = _Walk(program, binder, warp_size)
     decisions = BlockDecisions(walk)
@@ -309,8 +308,7 @@ class _Walk:
     def mask(
         self, condition: Expression, mask: BoolArray, span_of: int
     ) -> tuple[BoolArray, tuple[Assumption, ...]]:
-        """Return ``mask`` narrowed by the decided parts of the condition, and the guesses for the
-        rest."""
+        """Return ``mask`` narrowed by what of the condition is decided, and the other guesses."""
         guesses: dict[Assumption, None] = {}
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
@@ -426,8 +424,7 @@ class _Walk:
         return items
 
     def longest_sleep(self, instruction: ProgramInstruction, mask: BoolArray) -> int:
-        """Return the longest sleep of the lanes that sleep, in ns; 0, with an assumption, if it is
-        unknown."""
+        """Return the longest sleep of the lanes in ns; 0, with an assumption, if it is unknown."""
         if Role.SLEEPS not in instruction.roles:
             return 0
         values = self.at_first(instruction.sleeps)
@@ -579,8 +576,7 @@ class _Walk:
         return items + self.region(index, mask, loop.last or frozenset())
 
     def may_grow(self, index: int) -> bool:
-        """Return True if the graph is small enough for a loop to be taken apart; else note that it
-        is not."""
+        """Return True if the graph is small enough to take a loop apart; else note it."""
         if self.is_small():
             return True
         message = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
@@ -859,8 +855,7 @@ def _weights(count: int, number: int) -> IntArray:
 
 
 def _blocks_by_loop(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
-    """Return the blocks of each loop (-1: the kernel) in their order; a loop within it is its
-    header."""
+    """Return each loop's blocks in order (-1: the kernel's); a loop within it is its header."""
     headers: dict[int, list[tuple[int, int]]] = {}
     for x in program.loops:
         headers.setdefault(x.header, []).append((x.parent, x.index))

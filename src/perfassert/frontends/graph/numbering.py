@@ -156,8 +156,7 @@ class Numbering:
             state.setdefault(instruction.frees, []).append([_Setter(item)])
 
     def hold_back(self, item: GraphItem, instruction: ProgramInstruction, state: _State) -> None:
-        """Note which instructions wait without a barrier: all that follow, or readers of a
-        register."""
+        """Note what waits without a barrier: all later instructions, or a register's readers."""
         if Role.HOLDS_WARP in instruction.roles:
             state[_HELD] = [[_Setter(item)]]
         if Role.INTERLOCKS in instruction.roles:

@@ -37,8 +37,7 @@ def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
 def barrier_use(
     instruction: Instruction, values: Sequence[Expression], symbols: ExpressionPool
 ) -> BarrierUse | None:
-    """Return the use of a barrier, with ``values`` of the operands above; None for any other
-    instruction."""
+    """Return the use of a barrier, from ``values`` of its operands; None without a barrier."""
     base, modifiers = instruction.base, instruction.modifiers
     if base in _OF_CLUSTER:
         arrives = base == "UCGABAR_ARV"

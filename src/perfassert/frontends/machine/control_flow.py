@@ -157,8 +157,7 @@ def _reverse_postorder(graph: nx.DiGraph) -> list[int]:
 
 
 def immediate_postdominators(graph: nx.DiGraph) -> dict[int, int]:
-    """Return the immediate postdominators of a graph with :data:`EXIT`, to which endless loops are
-    given an edge."""
+    """Return the immediate postdominators; endless loops are given an edge to :data:`EXIT`."""
     backward = graph.reverse(copy=True)
     for component in nx.strongly_connected_components(graph):
         leaves = any(t not in component for n in component for t in graph.successors(n))

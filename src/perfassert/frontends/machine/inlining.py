@@ -63,8 +63,7 @@ class _Placer:
         return tuple(self.placed), self.jumps, tuple(self.notes)
 
     def function(self, start: int, calls: tuple[int, ...], active: tuple[int, ...]) -> int:
-        """Append a copy of the function that starts at ``start``, and return the index at which it
-        begins."""
+        """Append a copy of the function that starts at ``start``; return where it begins."""
         following = [s for s in self.starts if s > start]
         stop = following[0] if following else len(self.listing.instructions)
         shift = len(self.placed) - start

@@ -1,5 +1,4 @@
-"""Differences of a kernel's registers between the lanes of a warp, from its listing, without a
-launch.
+"""Differences of registers between the lanes of a warp, from a listing, without a launch.
 
 The listing is read once, in its order. The value of a register is that of the first warp of a
 block which is at least a warp wide in x: a number that all lanes have in common, where it is known,

@@ -49,8 +49,7 @@ def _return(i: LoweringStep) -> None:
 
 
 def _branch_into_function(i: LoweringStep, returns: int) -> None:
-    """Translate a jump to the address in a register, which counts from the start of the named
-    function."""
+    """Translate a jump by a register that counts from the start of the named function."""
     text = i.all_operands[-1].text
     match = _INDIRECT.match(_register_text(text))
     if match is None:

@@ -168,8 +168,7 @@ def _combine(i: LoweringStep) -> tuple[Combining, bool]:
 
 
 def _turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
-    """Return the turn of an atomic that returns nothing. Increments take as long as floating-point
-    additions."""
+    """Return the turn of an atomic without a result; increments take as long as float additions."""
     floats = _FLOATS.intersection(i.modifiers)
     if combine in (Combining.ADD, Combining.FLOAT_ADD):
         if floats:

@@ -139,8 +139,7 @@ def _translate(
 
 
 def _unknown_operations(instruction: Instruction, step: LoweringStep, arch: str) -> list[Micro]:
-    """Return stand-ins for an instruction without a translation: they set what it may have
-    changed."""
+    """Return stand-ins for an untranslated instruction: they set what it may have changed."""
     targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     roles = opcode_roles(instruction.opcode, arch)
     if Role.IS_GRANTED in roles:

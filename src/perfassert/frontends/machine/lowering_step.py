@@ -30,8 +30,7 @@ class Untranslated(Exception):
 
 
 def knows(modifiers: str) -> Callable[[Translation], Translation]:
-    """Return a decorator that limits a translation to the modifiers that it knows; any other one
-    may change the result."""
+    """Limit a translation to the modifiers that it knows; any other one may change the result."""
     known = frozenset(modifiers.split())
 
     def limit(translate: Translation) -> Translation:
@@ -53,8 +52,7 @@ class Known(dict[K, V]):
 
 
 class Words(tuple[T, ...]):
-    """Operands or modifiers of one instruction; a place beyond the last raises
-    :class:`Untranslated`."""
+    """Operands or modifiers; a place beyond the last raises :class:`Untranslated`."""
 
     __slots__ = ()
 

@@ -106,8 +106,7 @@ def _accumulator(base: str, modifiers: tuple[str, ...]) -> str:
 
 
 def fragment_words(instruction: Instruction, role: str) -> int:
-    """Return the registers of a lane that hold its part of operand ``"A"``, ``"B"``, ``"C"`` or
-    ``"D"``."""
+    """Return a lane's registers with its part of operand ``"A"``, ``"B"``, ``"C"`` or ``"D"``."""
     variant = matrix_variant(instruction)
     if variant is None:
         return 1

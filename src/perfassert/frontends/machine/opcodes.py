@@ -41,8 +41,7 @@ def operation_class(opcode: str, arch: str) -> str | None:
 
 
 def is_unsourced(opcode: str, arch: str) -> bool:
-    """Return True if the class of an opcode (``"MATCH.ANY"``) is assumed for want of a
-    measurement."""
+    """Return True if the class of ``"MATCH.ANY"`` is assumed for want of a measurement."""
     return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 

@@ -38,8 +38,7 @@ def written_registers(instruction: Instruction) -> tuple[str, ...]:
 
 
 def results(instruction: Instruction) -> int:
-    """Return the number of leading operands that are written: predicates, a register, carries or a
-    vote."""
+    """Return how many leading operands are written: predicates, a register, carries or a vote."""
     base, operands = instruction.base, instruction.operands
     if base in _NO_RESULT and "TRY_ALLOC" not in instruction.modifiers:
         return 0
@@ -67,8 +66,7 @@ def _predicates_from(instruction: Instruction, place: int) -> int:
 
 
 def read_registers(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers and predicates that an instruction without a translation reads, guard
-    included."""
+    """Return what an instruction without a translation reads, guard included."""
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":
         result.append(instruction.guard[0])
@@ -89,8 +87,7 @@ def read_registers(instruction: Instruction) -> tuple[str, ...]:
 
 
 def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
-    """Return the registers of an operand: ``R4``, ``R5`` for ``R4`` of two words; none for
-    ``RZ``."""
+    """Return an operand's registers: ``R4``, ``R5`` for two words; none for ``RZ``."""
     if operand.kind != "register" or operand.name in ("RZ", "URZ"):
         return ()
     return consecutive_registers(operand.name, words)

@@ -17,8 +17,7 @@ _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
 def roles_of(placed: PlacedInstruction, arch: str) -> frozenset[Role]:
-    """Return the roles of an instruction, also those that follow from the routine that it lies
-    in."""
+    """Return the roles of an instruction, also those of the routine that it lies in."""
     roles = opcode_roles(placed.instruction.opcode, arch)
     if placed.instruction.base == "HFMA2" and _multiplies_zeros(placed.instruction):
         roles |= {Role.BUILDS_CONSTANT}
@@ -44,8 +43,7 @@ def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
 
 
 def closes_group(instruction: Instruction) -> int:
-    """Return the barrier that counts the group of ``HGMMA …, gsb0``; -1 for an instruction that
-    closes none."""
+    """Return the barrier that counts the group of ``HGMMA …, gsb0``; -1 if there is none."""
     if instruction.base == "WARPGROUP":
         return -1
     matches = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
