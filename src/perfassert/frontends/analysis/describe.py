@@ -288,7 +288,7 @@ class Describer:
         return tuple(names[r] for r in registers if r in names)
 
     def _guard(self, index: int) -> Expression | None:
-        """Return the lanes with an effect, None for all; a matrix has as many rows as addresses."""
+        """Return the lanes with an effect, or None; a matrix has as many rows as addresses."""
         if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols

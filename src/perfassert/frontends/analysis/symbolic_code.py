@@ -390,8 +390,7 @@ class SymbolicCode:
 
 
 def _of_one_lane(instruction: MachineInstruction) -> bool:
-    """Return True if one lane's value becomes that of all, also of lanes that the guard
-    excludes."""
+    """Return True if one lane's value becomes that of all, also of lanes that are guarded off."""
     operations = instruction.operations
     return bool(operations) and operations[0].kind is Kind.FIRST and bool(operations[0].detail)
 

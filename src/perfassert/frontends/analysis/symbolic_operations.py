@@ -332,8 +332,7 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Compute a minimum or maximum; unsigned words that were counted down below 0 are the
-    largest."""
+    """Compute a minimum or maximum; unsigned words counted down below 0 are the largest."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
         left, right = w.as_signed(left), w.as_signed(right)

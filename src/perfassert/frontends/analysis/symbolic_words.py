@@ -102,7 +102,7 @@ class Words:
         return self.exact_unsigned(value)
 
     def _is_index(self, value: Expression) -> bool:
-        """Return True if the expression may number threads: no magic product does."""
+        """Return True if the value may number threads: no magic-number product does."""
         low, high = self.bounds(value)
         return low >= 0 and high < _INDEX and not self._wraps(value)
 

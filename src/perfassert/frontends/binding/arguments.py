@@ -188,8 +188,7 @@ class Arguments:
                 yield Argument(position, at), parameter.at(at)
 
     def _address(self, pointer: Argument, field: str) -> int:
-        """Return an address that is not null and far from all others but those it is an alias
-        of."""
+        """Return an address that is not null and, unless an alias, far from all others."""
         root, offset = self.place(field)
         owner = next((v for v, f in self._pointers() if f == root), pointer)
         slot = owner.position * _PLACES + owner.offset // _POINTER % _PLACES

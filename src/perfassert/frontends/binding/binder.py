@@ -329,8 +329,7 @@ class Binder:
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
     def why_undecided(self, value: Expression | None) -> str:
-        """Return why the value is unknown: it depends on data or on a missing argument; else
-        empty."""
+        """Return why a value is unknown: data or a missing argument decide it; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
         if self.corrections and value.constant is None:

@@ -53,8 +53,7 @@ class Counts:
         return None if share is None else executed * share
 
     def _share_of_call(self, call: int, copies: Sequence[int]) -> FloatArray | None:
-        """Return one call's share of all calls, by warp; ``copies``: an instruction for each
-        call."""
+        """Return a call's share of all calls, by warp; ``copies``: an instruction per call."""
         calls: dict[int, FloatArray] = {}
         for copy in copies:
             around = self.program.instructions[copy].call

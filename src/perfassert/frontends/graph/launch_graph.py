@@ -308,7 +308,7 @@ class _Walk:
     def mask(
         self, condition: Expression, mask: BoolArray, span_of: int
     ) -> tuple[BoolArray, tuple[Assumption, ...]]:
-        """Return ``mask`` narrowed by what of the condition is decided, and the other guesses."""
+        """Return ``mask`` narrowed by the decided parts of a condition; guesses for the rest."""
         guesses: dict[Assumption, None] = {}
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
