@@ -1,1 +1,1 @@
-"""What machine operations compute: flow of control, loops, symbolic values, the program."""
+"""Analysis of machine operations: control flow, loops, symbolic values, the program."""

@@ -1,4 +1,4 @@
-"""A binary → a :class:`~perfassert.kernel.program.Program`: what executes, and what it touches.
+"""Description of a binary as a :class:`~perfassert.kernel.program.Program` with its accesses.
 
 SASS is evaluated, since it is what executes; PTX is assembled before anything reads it.
 """
@@ -57,16 +57,16 @@ _SPACES = {
 }  # fmt: skip
 _MOST_LANES = 32
 _TABLES = "__cudart_"
-"""How the names of the compiler's own variables in global memory begin."""
+"""Prefix of the names of the compiler's own variables in global memory."""
 _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
     (90, {"memory": 0x198, "cluster": 0x140}),
     (0, {}),
 )
-"""By least architecture: where :class:`Constants` lie that are not where they first were."""
+"""Offsets of :class:`Constants` that differ from its defaults, by least architecture."""
 _POINTER = 8  # bytes
 _WORDS = 8
-"""The most registers that a load writes."""
+"""Largest number of registers that a load writes."""
 
 
 @without_collections()
@@ -76,7 +76,7 @@ def describe(
     executed: Collection[tuple[int, bool]] = (),
     lowered: Lowered | None = None,
 ) -> Program:
-    """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read.
+    """Return the program of a binary; raises :class:`KernelSourceError` for an unreadable listing.
 
     ``rare``: conditional jumps of which one side is taken never to be executed, by their address:
     with True it is jumping. ``executed``: sides that an executed sample took, which are not taken
@@ -90,7 +90,7 @@ _NEAR_CALL = 64  # instructions before a call that are searched for what is call
 
 
 class Describer:
-    """Reads a binary, evaluates it, and puts together what is found."""
+    """Reader of a binary: it evaluates the instructions and puts the results together."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Describer:
         self.loads = self._load_names()
 
     def read(self) -> None:
-        """The instructions, and what they compute."""
+        """Read the instructions and build their symbolic code."""
         binary = self.binary
         listing, machine = self.lowered
         self.placed, jumps, notes = place(listing)
@@ -144,9 +144,9 @@ class Describer:
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
     def _calls_for_rare_operands(self) -> set[tuple[int, bool]]:
-        """Sides of jumps that lead to routines of the compiler, of which it came out at last that
-        data decides: what a loop carries is solved at its end; and those on which an assertion
-        fails."""
+        """Return sides of jumps to routines of the compiler for which data decides, and sides on
+        which an assertion fails. They are known only after an evaluation, as values that a loop
+        carries are solved at its end."""
         conditions, never = self.result.conditions, self.result.never
         return {
             (self.code.instruction(block.stop - 1).address, edge.taken)
@@ -160,7 +160,7 @@ class Describer:
         }  # fmt: skip
 
     def _asserts(self, block: int) -> bool:
-        """Tell a block that stops the program, as an assertion does not hold."""
+        """Return True if a block calls the function by which a failed assertion stops."""
         own = self.code.flow.blocks[block]
         calls = (i for i in range(own.start, own.stop) if self.placed[i].instruction.base == "CALL")
         return any(i not in self.jumps and self._callee(i) == _ASSERTION for i in calls)
@@ -249,7 +249,7 @@ class Describer:
         )  # fmt: skip
 
     def _note_call(self, index: int) -> tuple[Assumption, ...]:
-        """Say that a call is not followed; of an assertion, that it holds."""
+        """Note that a call is not followed or, for an assertion's, that the assertion holds."""
         name, span = self._callee(index), self.placed[index].instruction.span
         if name == _ASSERTION:
             self.note("assertions are taken to hold", None)
@@ -262,8 +262,8 @@ class Describer:
         )
 
     def _callee(self, index: int) -> str:
-        """Name what is called: a label, or the function of the driver whose address was loaded, as
-        by ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
+        """Return the name of the called function: a label, or the function of the driver whose
+        address was loaded: ``MOV R2, 0x38``, ``LDC.64 R2, c[0x4][R2]``, ``CALL.ABS.NOINC R2``."""
         operands = self.placed[index].instruction.operands
         registers = {o.name for o in operands if o.kind == "register"}
         if not registers:
@@ -283,12 +283,12 @@ class Describer:
         return ""
 
     def _register_names(self, registers: Iterable[int]) -> tuple[str, ...]:
-        """Registers and predicates of the hardware; not temporaries and what fills constants."""
+        """Return the names of the hardware's registers and predicates, without temporaries."""
         names = self.code.machine.names
         return tuple(names[r] for r in registers if r in names)
 
     def _guard(self, index: int) -> Expression | None:
-        """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
+        """Return the lanes with an effect, or None; a matrix has as many rows as addresses."""
         if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
@@ -299,7 +299,7 @@ class Describer:
         return in_rows if guard is None else s.logical_and(guard, in_rows)
 
     def _descriptor(self, index: int) -> int | None:
-        """The shape descriptor of a ``tcgen05.mma``, where it is the same in all threads."""
+        """Return the shape descriptor of a ``tcgen05.mma`` if all threads have the same one."""
         values = self.result.addresses.get(index, ())
         here = values if descriptor_operands(self.placed[index].instruction) else ()
         return here[0].constant if here else None
@@ -321,7 +321,7 @@ class Describer:
         )
 
     def _map_of(self, address: Expression) -> Argument | None:
-        """The parameter in which a tensor map lies; None for one elsewhere."""
+        """Return the parameter in which a tensor map lies; None for a map elsewhere."""
         at = self.symbols.sub(address, self.symbols.variable(PARAMETERS)).constant
         for position, p in enumerate(self.binary.parameters):
             if at is not None and p.offset <= at < p.offset + p.size:
@@ -329,7 +329,7 @@ class Describer:
         return None
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
-        """What the unknown that an instruction loads is called, by the name of its atom."""
+        """Return the field and place that each loaded unknown comes from, by its atom's name."""
         names = {}
         for index, addresses in self.result.addresses.items():
             instruction = self.placed[index].instruction
@@ -340,7 +340,7 @@ class Describer:
         return names
 
     def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
-        """What the memory operations of an instruction touch."""
+        """Return the accesses of an instruction's memory operations."""
         text, inputs = self.placed[index].instruction.text, self.code.instruction(index).inputs
         return tuple(
             self.access(text, operation.memory, operation.kind, address)
@@ -365,7 +365,7 @@ class Describer:
     def access(
         self, text: str, memory: MemoryOperand, kind: Kind, address: Expression
     ) -> MemoryAccess:
-        """What a memory operation touches, split into field and distance from it."""
+        """Return the access of a memory operation, its address split into field and distance."""
         space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)
         inside = self._of_others(address)
@@ -383,14 +383,14 @@ class Describer:
         )  # fmt: skip
 
     def _of_others(self, address: Expression) -> Expression | None:
-        """The place in another block's shared memory, where the address is one."""
+        """Return the address within another block's shared memory; None for any other address."""
         s = self.symbols
         inside = s.sub(address, s.unknown(CLUSTER))
         mapped = [any(a.name == CLUSTER for a in s.unknowns(v)) for v in (address, inside)]
         return inside if mapped == [True, False] else None
 
     def _base(self, address: Expression) -> tuple[str, Expression]:
-        """The pointer that the address starts from, as a field, and the distance from it."""
+        """Return the field of the pointer that the address starts from, and the distance."""
         s, arguments = self.symbols, []
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
@@ -408,7 +408,7 @@ class Describer:
         return ("", address) if pointer is None else (str(pointer), self._from(pointer, address))
 
     def _from(self, name: Argument | ConstantWord, address: Expression) -> Expression:
-        """The distance from a pointer, whose words may have been read one by one."""
+        """Return the distance from a pointer, whose words may have been read one by one."""
         s, pointer = self.symbols, self.symbols.variable(name)
         upper = s.variable(replace(name, offset=name.offset + 4))
         rest = s.scale(s.sub(upper, self.code.words.high(pointer)), WORD)
@@ -416,14 +416,15 @@ class Describer:
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
     def _constant_pointer(self, address: Expression) -> ConstantWord | None:
-        """The one pointer in constant memory that the address starts from."""
+        """Return the only pointer in constant memory that the address starts from, else None."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
         words = [name for name in names if isinstance(name, ConstantWord)]
         return words[0] if len(words) == 1 else None
 
     def _may_point(self, atom: int, name: Argument) -> bool:
-        """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
-        in a structure of unknown layout any word at a place for one may be its half."""
+        """Return True if a parameter, or what lies in one, is a number of 64 bits that may be a
+        pointer. In a structure of unknown layout, any word at a place for a pointer may be half of
+        one."""
         parameter = self.parameters[name.position]
         open_layout = parameter.size > _POINTER and not parameter.members
         placed = open_layout and name.offset % _POINTER == 0
@@ -443,7 +444,7 @@ class Describer:
         return "memory"
 
     def why_unresolved(self, value: Expression) -> str:
-        """Why a value has no closed form; empty if it has one."""
+        """Return the reason why a value has no closed form; empty if it has one."""
         for atom in self.symbols.unknowns(value):
             if atom.name in self.loads:
                 where, span = self.loads[atom.name]
@@ -471,7 +472,7 @@ class Describer:
         }  # fmt: skip
 
     def _loops(self) -> tuple[ProgramLoop, ...]:
-        """Loops with their names; copies of one are numbered in the order of the code."""
+        """Return the loops with their names; copies of one are numbered in code order."""
         natural = self.flow.loops
         spans = [loop_span(x, self.flow, self.placed, self.binary.files) for x in natural]
         order = sorted(range(len(natural)), key=lambda i: natural[i].header)

@@ -1,7 +1,7 @@
-"""In which iteration of a loop a condition holds first, as a closed form.
+"""Closed forms for the first iteration of a loop in which a condition holds.
 
-Of ``a + b · k < 0`` to stay, with the loop's counter ``k`` = 0, 1, 2, …, that is ``⌈−a / b⌉``;
-numbers that are halved or doubled have theirs, too.
+A loop that goes on while ``a + b · k < 0``, with its counter ``k`` = 0, 1, 2, …, is left in
+iteration ``⌈−a / b⌉``. Numbers that are halved or doubled have closed forms, too.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool, Monomial
 
 _NEVER = 2**31 - 1
-"""The iteration in which an exit is taken whose condition never holds."""
+"""Iteration that stands for never: the exit's condition does not hold in any."""
 
 
 class FirstTrue:
-    """Finds it among the values of ``symbols``."""
+    """Search for the first iteration in which a condition among the values of ``symbols`` holds."""
 
     def __init__(self, symbols: ExpressionPool) -> None:
         self.symbols = symbols
@@ -21,7 +21,7 @@ class FirstTrue:
     def of(
         self, condition: Expression, counter: Expression, several: bool
     ) -> tuple[Expression | None, bool]:
-        """The first iteration ≥ 0 in which ``condition`` holds; whether all of it is decided.
+        """Return the first iteration ≥ 0 in which ``condition`` holds; True if all is decided.
 
         Of ``several`` exits one may never be taken, if what decides it is the same in all
         iterations; an only one is taken at last.
@@ -42,7 +42,7 @@ class FirstTrue:
     def _first_of_all(
         self, condition: Expression, counter: Expression, several: bool
     ) -> Expression | None:
-        """The first iteration in which all parts hold, if they are sure to stay true."""
+        """Return the first iteration in which all parts hold, if they are sure to stay true."""
         s = self.symbols
         k = counter.terms[0][0][0]
         if condition is s.zero or s.depends_on_data(condition):
@@ -68,7 +68,7 @@ class FirstTrue:
         return result
 
     def _monotonic(self, atom: Atom) -> bool:
-        """Whether the condition is a comparison of sizes, once true always true."""
+        """Return True if the condition is a comparison of sizes, once true always true."""
         if atom.function == "not":
             inner = self.symbols.lone_atom(atom.arguments[0])
             return inner is not None and inner.function == "<"
@@ -96,9 +96,9 @@ class FirstTrue:
             return quotient
         if _sign(slope, s) == 0:
             return None
-        if negated and not falling:  # start + slope·k ≥ 0
+        if negated and not falling:  # start + slope·k ≥ 0; 4k − 10: k = ⌈10 / 4⌉ = 3
             return s.maximum(s.zero, _ceil_div(s, s.scale(start, -1), slope))
-        if not negated and falling:  # start + slope·k < 0, slope < 0
+        if not negated and falling:  # start + slope·k < 0, slope < 0; 10 − 4k: k = 10 // 4 + 1 = 3
             return s.maximum(s.zero, s.add(s.div(start, s.scale(slope, -1)), s.one))
         return None
 
@@ -137,7 +137,7 @@ class FirstTrue:
     def _first_halved(
         self, term: Expression, bound: Expression, k: int, exactly: bool
     ) -> Expression | None:
-        """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1 below."""
+        """Return the first k with ``v // (c · 2ˢᵏ)`` below ``bound``; ``exactly``: 1 below."""
         s = self.symbols
         atom = s.lone_atom(term)
         if atom is None or atom.function != "//" or k in s.free_atoms(atom.arguments[0]):
@@ -149,7 +149,7 @@ class FirstTrue:
         return s.call("halvings", start, bound, s.number(step[1]))
 
     def _first_grown(self, term: Expression, bound: Expression, k: int) -> Expression | None:
-        """The first k at which ``c · 2ˢᵏ`` is no longer below ``bound``."""
+        """Return the first k at which ``c · 2ˢᵏ`` is no longer below ``bound``."""
         s = self.symbols
         step = self._shift_step(term, k)
         if step is None:
@@ -160,7 +160,7 @@ class FirstTrue:
         return self._shift_step(self.symbols.polynomial({monomial: 1}), k) is not None
 
     def _shift_step(self, power: Expression, k: int) -> tuple[int, int] | None:
-        """``(c, s)`` where ``power`` is ``c · 2^(s · k)``."""
+        """Return ``(c, s)`` if ``power`` is ``c · 2^(s · k)``."""
         s = self.symbols
         if len(power.terms) != 1 or len(power.terms[0][0]) != 1 or power.terms[0][1] < 1:
             return None

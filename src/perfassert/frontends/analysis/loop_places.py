@@ -1,4 +1,4 @@
-"""Where loops stand in the source, and what each copy that the compiler made of one is called."""
+"""Places of loops in the source, and the name of each copy that the compiler made of a loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def loop_span(
 
 
 def _span(flow: Flow, placed: Sequence[PlacedInstruction], block: int) -> SourceSpan | None:
-    """Of the instruction that a block ends with."""
+    """Return the source place of the instruction that a block ends with."""
     return placed[flow.blocks[block].stop - 1].instruction.span
 
 
@@ -55,7 +55,7 @@ def _source_line(files: Mapping[str, str], span: SourceSpan) -> str:
 
 
 def loop_names(spans: Sequence[SourceSpan | None]) -> tuple[str, ...]:
-    """``"k.cu:7"``; of several loops on one line, in the order given, ``"k.cu:7#1"``, ``#2``, …"""
+    """Return ``"k.cu:7"``; for several loops on one line, in order, ``"k.cu:7#1"``, ``#2``, …"""
     counts: dict[str, int] = {}
     for span in spans:
         if span is not None:

@@ -24,7 +24,7 @@ def closed_form(
     counter: Expression,
     mark: int,
 ) -> Expression | None:
-    """Of ``atom``, which is ``value`` (of itself) in the next iteration and ``first`` before all.
+    """Return the closed form of ``atom``: ``first`` at first, then ``value`` of the one before.
 
     Unknowns with numbers from ``mark`` on were loaded in the loop, again in each iteration.
     """
@@ -53,13 +53,13 @@ def closed_form(
 
 
 _LONGEST = 64
-"""Places of a ring that are followed."""
+"""Largest number of places of a ring that are followed."""
 
 
 def _cyclic(
     s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
 ) -> Expression | None:
-    """Where the step depends on the register alone, or on the counter as rounds of a ring do."""
+    """Solve a step that depends on the register alone, or on the counter as rounds of a ring do."""
     start, k = first.constant, counter.terms[0][0][0]
     atoms = [a for a in s.free_atoms(value) if not s.atoms[a].function]
     if start is None or not set(atoms) <= {atom, k}:
@@ -93,8 +93,8 @@ def _cyclic(
 def entered_ring(
     s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
 ) -> tuple[Expression, Expression] | None:
-    """Of a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …: the register, and what
-    it becomes, which alone is a place in a ring."""
+    """Return, for a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …, the register and
+    its next value. Only the next value is a place in a ring."""
     k, start = counter.terms[0][0][0], first.constant
     if start is None or k in s.free_atoms(value):
         return None
@@ -109,7 +109,7 @@ def entered_ring(
 def _telescoping_form(
     s: ExpressionPool, step: Expression, first: Expression, counter: Expression
 ) -> Expression | None:
-    """Where the step is ``t(k + 1) − t(k)``, as that of a high word is: ``r₀ + t(k) − t(0)``."""
+    """Solve a step ``t(k + 1) − t(k)``, like that of a high word, as ``r₀ + t(k) − t(0)``."""
     k = counter.terms[0][0][0]
     last = s.polynomial(
         {m: -c for m, c in step.terms if c < 0 and k in s.free_atoms(s.polynomial({m: 1}))}

@@ -37,13 +37,13 @@ from perfassert.kernel.names import (
 )
 
 Read = Callable[[int], Expression]
-"""What a register holds where an instruction stands."""
+"""Function that returns the value of a register before the instruction at hand."""
 _ADDRESS = 4  # the first sources of a memory operation
 _LOADED = frozenset((Kind.LOAD, Kind.ATOMIC, Kind.MATRIX_LOAD))
 _CONDITIONAL = frozenset((Kind.BRANCH, Kind.EXIT))
 _WIDE_SPACES = (Space.GLOBAL, Space.GENERIC)
 _STACK_WORDS = 1 << 20
-"""So many words of a stack at most lie below its pointer."""
+"""Largest number of words of a stack below its pointer."""
 _NOTHING = frozenset(("shared window",))
 """Special registers that are 0 as far as addresses are distinguished."""
 _UNTRANSLATED = "the result of {}, which has no translation"
@@ -52,7 +52,7 @@ _DATA = "data that {} loads"
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What lies in the constant banks of one kernel.
+    """Contents of the constant banks of one kernel.
 
     ``base``: where ``parameters`` start in bank 0; ``block``, ``grid``, ``stack``, ``memory``,
     ``cluster``: offsets there of ``blockDim.x``, ``gridDim.x``, of the stack pointer, of the
@@ -88,9 +88,9 @@ class Constants:
 
 
 class SymbolicCode:
-    """What :mod:`.evaluate` reads; ``words`` has noted what it assumes. ``rare``: by the address of
-    a conditional jump, whether it is jumping that is taken never to happen; ``executed``: sides
-    that a sample of blocks took.
+    """Code of a kernel that :mod:`.evaluate` reads; ``words`` has noted what it assumes. ``rare``:
+    by the address of a conditional jump, True if jumping is the side that is taken never to happen;
+    ``executed``: sides that a sample of blocks took.
 
     Registers are those of ``machine``, and behind them words of the stack that are used as
     registers are.
@@ -129,25 +129,25 @@ class SymbolicCode:
         return self.placed[index].instruction.index
 
     def instruction(self, index: int) -> MachineInstruction:
-        """What stands at a place of the inlined code."""
+        """Return the instruction at a place of the inlined code."""
         return self.machine.instructions[self._number(index)]
 
     def is_slow_path(self, block: BasicBlock) -> bool:
-        """Whether a block is taken never to be executed, as it lies in a routine of the compiler's
-        for rare operands; what it computes, others do, too."""
+        """Return True if a block is taken never to be executed: it lies in a routine of the
+        compiler for rare operands, whose results other blocks compute, too."""
         return self.placed[block.start].in_library
 
     def is_rare(self, block: BasicBlock, edge: ControlEdge) -> bool:
-        """Whether a side of a conditional jump is known to be taken by rare operands only."""
+        """Return True if only rare operands are known to take this side of a conditional jump."""
         return (self.instruction(block.stop - 1).address, edge.taken) in self.rare
 
     def is_executed(self, block: BasicBlock, edge: ControlEdge) -> bool:
-        """Whether an executed sample took a side of a conditional jump."""
+        """Return True if an executed sample took this side of a conditional jump."""
         return (self.instruction(block.stop - 1).address, edge.taken) in self.executed
 
     def calls_routine(self, edge: ControlEdge) -> bool:
-        """Whether a side of a jump leads to a routine of the compiler, or to a block that does
-        nothing but call one: where data decides, that is for rare operands."""
+        """Return True if a side of a jump leads to a routine of the compiler, or to a block that
+        only calls one. Where data decides the jump, that side is for rare operands."""
         target = self.flow.blocks[edge.target]
         inside = range(target.start, target.stop)
         calls = not self._routine_calls.isdisjoint(inside)
@@ -158,7 +158,7 @@ class SymbolicCode:
         return frozenset(p.calls[-1] for p in self.placed if p.in_library)
 
     def _acts(self, index: int) -> bool:
-        """Whether an instruction does more than to compute values."""
+        """Return True if an instruction does more than compute values."""
         return any(
             o.memory is not None or o.kind in (Kind.BARRIER, Kind.BARRIER_REDUCE)
             for o in self.instruction(index).operations
@@ -167,11 +167,11 @@ class SymbolicCode:
     # Registers
 
     def defines(self, index: int) -> Sequence[int]:
-        """Registers that an instruction may write."""
+        """Return the registers that an instruction may write."""
         return self._touched[self._number(index)][0]
 
     def uses(self, index: int) -> Sequence[int]:
-        """Registers that the values of its results depend on, guard included."""
+        """Return the registers that the values of its results depend on, guard included."""
         return self._touched[self._number(index)][1]
 
     def _registers(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -194,14 +194,14 @@ class SymbolicCode:
         return tuple(written), tuple(r for r in read if r not in self._presets and r > 0)
 
     def roots(self, index: int) -> Sequence[int]:
-        """Registers that must be known: of addresses, guards and branch conditions."""
+        """Return the registers that must be known: of addresses, guards and branch conditions."""
         registers = list(self.guards(index))
         for asked in self.instruction(index).inputs:
             registers += asked.sources
         return [r for r in registers if r > 0 and r not in self._presets]
 
     def guards(self, index: int) -> Sequence[int]:
-        """Registers that decide whether an instruction has an effect, or a jump is taken."""
+        """Return the registers that decide if an instruction has an effect, or a jump is taken."""
         instruction = self.instruction(index)
         registers = (
             [] if instruction.guard < 0 or _of_one_lane(instruction) else [instruction.guard]
@@ -213,7 +213,7 @@ class SymbolicCode:
         return registers
 
     def condition(self, index: int, read: Read) -> Expression:
-        """Whether it has an effect, or the jump is taken."""
+        """Return the condition under which the instruction has an effect, or the jump is taken."""
         instruction, s = self.instruction(index), self.symbols
         result = s.one
         if instruction.guard >= 0 and not _of_one_lane(instruction):
@@ -230,7 +230,7 @@ class SymbolicCode:
     # Values
 
     def initial(self, register: int) -> Expression | None:
-        """What a register holds that no instruction writes."""
+        """Return the initial value of a register that no instruction writes."""
         if register == 0:
             return self.symbols.zero
         value = self._filled.get(register)
@@ -249,7 +249,7 @@ class SymbolicCode:
         return s.variable(preset.name) if preset.name in LIMITS else s.unknown(preset.name)
 
     def _constant(self, bank: int, offset: int) -> Expression:
-        """A word of a constant bank; the value itself where the binary holds it."""
+        """Return a word of a constant bank; its value if the binary holds it."""
         s, constants = self.symbols, self.constants
         if bank == 0:
             return self._word_of_launch(offset)
@@ -312,7 +312,7 @@ class SymbolicCode:
         return value
 
     def placeholder(self, loop: int, register: int, before: Expression | None) -> Expression:
-        """What stands for a register at the top of a loop, before it is solved."""
+        """Return the placeholder of a register at the top of a loop that is not yet solved."""
         value = self.symbols.variable(LoopEntry(loop, register))
         if before is not None and self.words.has_64_bits(before):
             self.words.wide |= value.atoms
@@ -367,7 +367,7 @@ class SymbolicCode:
         return written
 
     def _loaded_values(self, index: int, operation: Micro, read: Read) -> Sequence[Expression]:
-        """What depends on data; of a constant bank, words at a known place."""
+        """Return what is loaded: data, or words at a known place of a constant bank."""
         memory, words = operation.memory, range(len(operation.targets))
         if memory is not None and memory.space is Space.CONSTANT and memory.bytes % 4 == 0:
             place = read(operation.sources[0]).constant
@@ -390,7 +390,7 @@ class SymbolicCode:
 
 
 def _of_one_lane(instruction: MachineInstruction) -> bool:
-    """Whether one lane's value becomes that of all, also of those for which the guard is not."""
+    """Return True if one lane's value becomes that of all, also of lanes that are guarded off."""
     operations = instruction.operations
     return bool(operations) and operations[0].kind is Kind.FIRST and bool(operations[0].detail)
 

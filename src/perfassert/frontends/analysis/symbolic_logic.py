@@ -8,7 +8,7 @@ from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 
 def bitwise(s: ExpressionPool, table: int, values: Sequence[Expression]) -> Expression:
-    """The function with the row ``4a + 2b + c`` of ``table`` for each bit.
+    """Return the function with the row ``4a + 2b + c`` of ``table`` for each bit.
 
     Functions that address computations are made of are simplified; any other one is a sum modulo 2
     of products (its algebraic normal form).
@@ -28,7 +28,7 @@ def bitwise(s: ExpressionPool, table: int, values: Sequence[Expression]) -> Expr
 
 
 def _cofactor(table: int, place: int, bit: int) -> int:
-    """The function of the other two operands where this one is ``bit``; row 2x + y."""
+    """Return the function of the other two operands where this one is ``bit``; row 2x + y."""
     weights = (4, 2, 1)
     x, y = (w for p, w in enumerate(weights) if p != place)
     rows = ((i >> 1) * x + (i & 1) * y + bit * weights[place] for i in range(4))
@@ -109,12 +109,12 @@ _THREE: dict[int, Callable[[ExpressionPool, Expression, Expression, Expression],
 def _select_bits(
     s: ExpressionPool, mask: Expression, ones: Expression, zeros: Expression
 ) -> Expression:
-    """Bits of ``ones`` where the mask has them, else of ``zeros``."""
+    """Return the bits of ``ones`` where the mask has them, else those of ``zeros``."""
     return s.bit_or(s.bit_and(ones, mask), s.bit_and(zeros, _not(s, mask)))
 
 
 def predicate_function(s: ExpressionPool, table: int, inputs: Sequence[Expression]) -> Expression:
-    """A function of predicates by its table, the first input the highest bit of a row.
+    """Return a function of predicates by its table, the first input the highest bit of a row.
 
     It is expanded in an input that decides for one of its values, as ``a`` does in ``a and …``;
     where there is none, in the first one.
@@ -144,7 +144,7 @@ def predicate_function(s: ExpressionPool, table: int, inputs: Sequence[Expressio
 
 
 def _halves(table: int, place: int, count: int) -> tuple[int, int]:
-    """The functions of the other inputs where this one is 0, and where it is 1."""
+    """Return the functions of the other inputs where this one is 0, and where it is 1."""
     bit = count - 1 - place
     halves = [0, 0]
     rows = [0, 0]

@@ -1,4 +1,4 @@
-"""What each kind of machine operation computes, on symbolic words: a transfer function per kind.
+"""Transfer functions on symbolic words, one per kind of machine operation.
 
 The same contract as the executors' (:class:`~perfassert.kernel.machine.Kind`). A function gets the
 values of an operation's sources and returns those of its targets; None, or a target left out, is
@@ -174,7 +174,7 @@ def _shifted_right(w: Words, value: Expression, amount: Expression, signed: bool
 
 
 def _permute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Bytes, in runs that follow one another in one of the words."""
+    """Return bytes of the words, in runs that follow one another in one of them."""
     s, selector = w.s, v[1].constant
     if selector is None:
         return ()
@@ -256,7 +256,7 @@ def _absolute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _count(function: Callable[[int, Micro], int]) -> Transfer:
-    """Of functions of bits only those of numbers are known."""
+    """Return the transfer of a function of bits, whose result is known only for a number."""
 
     def transfer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
         number = v[0].constant
@@ -304,8 +304,8 @@ def _compare(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _compare_extended(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """High words decide unless they are equal. Where the low ones that ``below`` compares in the
-    same way are known, pairs are compared."""
+    """Compare extended numbers: high words decide unless they are equal. If the low words that
+    ``below`` compares in the same way are known, pairs are compared."""
     s = w.s
     high, other, below = v
     name = _RELATIONS[Relation(o.detail[0])]
@@ -332,7 +332,7 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Of unsigned words, one that may have been counted down below 0 is above all others then."""
+    """Compute a minimum or maximum; unsigned words counted down below 0 are the largest."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
         left, right = w.as_signed(left), w.as_signed(right)
@@ -356,21 +356,21 @@ def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 
 
 def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Of the lowest lane, where it depends on the lane: all are taken to be active."""
+    """Return the lowest lane's value if it depends on the lane: all lanes are taken as active."""
     s = w.s
     lane = _lone(s.variable("laneid"))
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
 def _vote(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Whether all lanes, or any, say so: in each lane what it says itself, as a uniform instruction
-    that not all exclude, or any one demands, is executed by warps with such a lane."""
+    """Return, for a vote of all or any lanes, each lane's own predicate. A uniform instruction that
+    not all lanes exclude, or that any lane demands, is executed by warps with such a lane."""
     plain = o.targets[0] < 0 and o.targets[1] in w.uniform
     return (None, w.assume_alike(v[0])) if plain else ()
 
 
 def _shuffle(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
-    """Of a lane that is named: the value with the thread of that lane. All are taken to be active.
+    """Return the value of a named lane, with that lane's thread. All lanes are taken as active.
 
     ``__shfl_sync(mask, threadIdx.x / 32, 0)``, by which a warp says that it is uniform, is
     ``threadIdx.x / 32`` where rows of the block are whole warps, or where there is one row.

@@ -28,9 +28,9 @@ WORD = 1 << 32
 _HALF = 1 << 31
 _INFINITE = 1 << 200
 _INDEX = (1 << 41) + (1 << 12)
-"""No thread of any launch has a number as large."""
+"""Bound on thread numbers: no thread of any launch has a number as large."""
 _MIXES = 1 << 28
-"""Steps of an index are smaller than factors that mix bits."""
+"""Bound on the steps of an index; factors that mix bits are larger."""
 _SPLITS = 3
 
 
@@ -43,7 +43,7 @@ class Range(NamedTuple):
 
 
 class Words:
-    """Arithmetic of words.
+    """Arithmetic of symbolic words and pairs of words.
 
     ``uniform``: registers that hold one word per warp; ``wide``: atoms that have 64 bits;
     ``ranges``: what was assumed so far, each range once; ``alike``: what was assumed to be the same
@@ -102,12 +102,12 @@ class Words:
         return self.exact_unsigned(value)
 
     def _is_index(self, value: Expression) -> bool:
-        """Whether the expression may number threads, which no product with a magic number does."""
+        """Return True if the value may number threads: no magic-number product does."""
         low, high = self.bounds(value)
         return low >= 0 and high < _INDEX and not self._wraps(value)
 
     def _wraps(self, value: Expression) -> bool:
-        """Whether the expression is beyond 32 bits on purpose, as that of a hash is."""
+        """Return True if the expression exceeds 32 bits on purpose, as that of a hash does."""
         return any(abs(c) >= _MIXES for m, c in value.terms if m)
 
     def exact_unsigned(self, value: Expression) -> Expression:
@@ -115,7 +115,7 @@ class Words:
         return self._wrap(value, 0)
 
     def counted_down(self, value: Expression) -> bool:
-        """Whether a number was taken from what may be less, as in ``min(i - 1u, n)``."""
+        """Return True if what is subtracted may be more, as in ``min(i - 1u, n)``."""
         return value.constant is None and value.offset() < 0 and self.bounds(value)[0] < 0
 
     def _fits(self, value: Expression) -> bool:
@@ -149,7 +149,7 @@ class Words:
         return self.alike.setdefault(value.index, value)
 
     def has_64_bits(self, value: Expression) -> bool:
-        """Whether the expression is the low half of a pair, as far as one can tell."""
+        """Return True if the expression is the low half of a pair, as far as one can tell."""
         known = self._is_wide.get(value.index)
         if known is None:
             atoms = (self.s.atoms[a] for a in value.atoms)
@@ -232,7 +232,7 @@ class Words:
         return atom.function == "//" and atom.arguments[1].constant == WORD
 
     def _choice(self, rest: Expression) -> Expression | None:
-        """A condition by which one of two pairs was chosen half by half."""
+        """Return a condition by which one of two pairs was chosen half by half."""
         for index in sorted(rest.atoms):
             atom = self.s.atoms[index]
             if atom.function == "select":
@@ -251,7 +251,7 @@ class Words:
     # Operations that need numbers
 
     def carry(self, terms: Sequence[tuple[Expression, bool]]) -> Expression:
-        """How often 2³² goes into a sum of unsigned words, of which some are negated."""
+        """Return how often 2³² goes into a sum of unsigned words, of which some are negated."""
         s = self.s
         total, rounds = s.zero, s.zero
         for value, negated in terms:
@@ -271,7 +271,7 @@ class Words:
     def note_low_words(
         self, comparison: Expression, relation: str, left: Expression, right: Expression
     ) -> None:
-        """That ``comparison`` is of these unsigned words, perhaps the low ones of pairs."""
+        """Note that ``comparison`` compares these unsigned words, perhaps low words of pairs."""
         if comparison.constant is None:
             self._low[comparison.index] = relation, left, right
 
@@ -312,7 +312,7 @@ class Words:
         return self.shift_right(self.as_unsigned(value), amount)
 
     def _sign(self, value: Expression) -> Expression | None:
-        """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
+        """Return 1 if the value is a word of ones, 0 if it is 0; None for any other value."""
         signed = self._signs.get(value.index)
         if signed is not None:
             return self.s.negative(signed)
@@ -320,8 +320,8 @@ class Words:
         return negated if self.bounds(negated) == (0, 1) else None
 
     def compare(self, relation: str, left: Expression, right: Expression) -> Expression:
-        """Of unsigned words. Those below 0 are above all others: ``0 <= x < n`` is one comparison,
-        and so is ``-4 < x < 0``."""
+        """Compare unsigned words. Words below 0 are above all others: ``0 <= x < n`` is one
+        comparison, and so is ``-4 < x < 0``."""
         s = self.s
         if left.constant is not None and right.constant is None:
             return self.compare(_MIRRORED[relation], right, left)
@@ -348,7 +348,7 @@ class Words:
     def compare_pairs(
         self, relation: str, left: Expression, right: Expression, signed: bool
     ) -> Expression:
-        """Of numbers of 64 bits; as unsigned ones, those below 0 are above all others."""
+        """Compare numbers of 64 bits; as unsigned numbers, those below 0 are above all others."""
         s = self.s
         if signed or relation in ("==", "!="):
             pairs = (self.assume(v, -_HALF * WORD, _HALF * WORD - 1) for v in (left, right))

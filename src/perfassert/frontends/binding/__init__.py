@@ -1,1 +1,1 @@
-"""A program for one launch: arguments, constants, where accesses go."""
+"""Binding of a program to one launch: arguments, constants, places of accesses."""

@@ -81,7 +81,7 @@ class Arguments:
             self._store(whole, parameter, parameter.name, value)
 
     def _store(self, at: Argument, kind: Parameter | Member, shown: str, value: Any) -> None:
-        """One number, pointer or tensor map."""
+        """Store the words of one number, pointer or tensor map."""
         if isinstance(value, TensorMap):
             self._map(at, shown, value)
             return
@@ -96,7 +96,7 @@ class Arguments:
         self._set(at, kind.size, self._check(shown, encoding))
 
     def _check(self, shown: str, fit: Callable[[], T]) -> T:
-        """What ``fit`` returns; a misfit names the argument."""
+        """Return the result of ``fit``; the error of a misfit names the argument."""
         try:
             return fit()
         except Misfit as error:
@@ -108,7 +108,7 @@ class Arguments:
         self.maps[at] = value
 
     def _set(self, at: Argument, size: int, number: int) -> None:
-        """A parameter, or a part of one; what reads the upper half of a part finds it, too."""
+        """Set the words of a parameter or a part of one, also the upper half of a part."""
         self.numbers[at] = number
         if size == _POINTER and self.program.parameters[at.position].size > _POINTER:
             self.numbers[Argument(at.position, at.offset + _WORD)] = number >> 32
@@ -116,7 +116,7 @@ class Arguments:
     # Structures
 
     def _bytes(self, position: int, content: bytes) -> None:
-        """A structure as it lies in memory, as ``struct.pack`` makes it."""
+        """Return the bytes of a structure as they lie in memory, as ``struct.pack`` makes them."""
         parameter = self.program.parameters[position]
         if len(content) > parameter.size:
             raise self._wrong(
@@ -163,7 +163,7 @@ class Arguments:
     # Pointers
 
     def field(self, pointer: Argument) -> str:
-        """What the memory behind a pointer is called."""
+        """Return the name of the memory behind a pointer."""
         return self.program.parameters[pointer.position].at(pointer.offset)
 
     def _may_point(self, position: int) -> bool:
@@ -188,7 +188,7 @@ class Arguments:
                 yield Argument(position, at), parameter.at(at)
 
     def _address(self, pointer: Argument, field: str) -> int:
-        """One that is not null and far from all others, but for what it is an alias of."""
+        """Return an address that is not null and, unless an alias, far from all others."""
         root, offset = self.place(field)
         owner = next((v for v, f in self._pointers() if f == root), pointer)
         slot = owner.position * _PLACES + owner.offset // _POINTER % _PLACES
@@ -233,7 +233,7 @@ class Arguments:
         return LaunchError(f"argument {shown!r} of kernel {self.kernel!r}: {why}")
 
     def missing(self, needed: Argument, what: str) -> LaunchError:
-        """The error for a parameter that is needed and not given."""
+        """Return the error for a parameter that is needed and not given."""
         parameter, inside = self.program.parameters[needed.position], needed.offset
         shown, how, path = parameter.name, "", parameter.name
         if any(m.offset == inside for m in parameter.members):

@@ -62,7 +62,7 @@ def check_assumed_values(
 def assumed_value_texts(
     assume: Mapping[str, str], program: Program
 ) -> Iterator[tuple[str, SourceSpan | None]]:
-    """What is assumed, in words, and the first load that it is about."""
+    """Yield each assumption in words, with the place of the first load that it is about."""
     loads = _loads(program) if assume else {}
     for key, text in assume.items():
         place = loads[key][0].span
@@ -76,7 +76,7 @@ def _unknowns(loads: Iterable[ProgramInstruction]) -> Iterator[Name]:
 
 
 def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
-    """By the parameter that is loaded from, and by file and line."""
+    """Return the loads by the parameter that they read and by file and line."""
     loads: dict[str, list[ProgramInstruction]] = {}
     for instruction in program.instructions:
         for access in instruction.accesses[:1]:
@@ -87,7 +87,7 @@ def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
 
 
 class _Values:
-    """The expression of an assumed value's text."""
+    """Reader of the text of an assumed value as an expression."""
 
     def __init__(self, key: str, text: str, program: Program) -> None:
         self.where = f"assume[{key!r}]"
@@ -96,7 +96,7 @@ class _Values:
         self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
 
     def value(self) -> Expression:
-        """Raises :class:`AddressExpressionError`."""
+        """Return the assumed value; raises :class:`AddressExpressionError`."""
         try:
             return self.read(Reader(self.text).read())
         except (NotAnExpression, RecursionError, TypeError) as reason:

@@ -1,4 +1,4 @@
-"""A program for one launch: values become affine forms, guards become ranges of coordinates."""
+"""Binding of a program to one launch: values become affine forms, guards become ranges."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from perfassert.source import Assumption, SourceSpan
 
 Terms = tuple[tuple[Monomial, int], ...]
 DEFAULT_TRIPS = 16
-"""Of a loop whose end depends on data and that nobody has given a count for."""
+"""Trip count of a loop whose end depends on data and that has no given count."""
 _GUESSED = 4096
-"""Iterations that nested guesses amount to at most: more of them would say no more."""
+"""Largest number of iterations that nested guesses amount to."""
 _MIXING = ("^", "|")
-"""Functions of two unknowns that make another one."""
+"""Functions of two unknowns whose result is a new unknown."""
 BEYOND = "numbers beyond 64 bits"
 _LARGE = 2**40
 _LARGEST = 2**60
 _SAMPLED = 2**14
-"""At how many places the extremes of a function are looked for, where it is not affine."""
+"""Number of places at which the extremes of a function that is not affine are looked for."""
 
 
 @dataclass(slots=True)
@@ -137,8 +137,8 @@ class Binder:
         return self.stand_in()
 
     def is_beyond(self, value: Expression) -> bool:
-        """Tell a value that leaves 64 bits on the way, as terms of a hash may that is cut to its
-        low words again: execution says what it is."""
+        """Return True if a value exceeds 64 bits on the way, as terms of a hash may before they are
+        cut to their low words again. Only execution tells such a value."""
         self._whole_form(value)
         return value.index in self._beyond
 
@@ -307,7 +307,7 @@ class Binder:
             self.assume(text, spans.get(address))
 
     def _sampled_trips(self, loop: int) -> LoopTrips | None:
-        """What an executed sample says about the loop."""
+        """Return the trip count of the loop in an executed sample."""
         if self.executed is None:
             return None
         start = self.program.blocks[self.program.loops[loop].header].start
@@ -329,7 +329,7 @@ class Binder:
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
     def why_undecided(self, value: Expression | None) -> str:
-        """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
+        """Return why a value is unknown: data or a missing argument decide it; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
         if self.corrections and value.constant is None:
@@ -344,7 +344,7 @@ class Binder:
         return ""
 
     def _is_known(self, name: Name) -> bool:
-        """Whether the launch gives a variable, or has to: a parameter that is missing is an error
+        """Return True if the launch gives a variable, or has to: a missing parameter is an error
         where it is needed."""
         return (
             name in self.names or name in self.ranges or name in ("laneid", "warpid")
@@ -356,7 +356,7 @@ class Binder:
         return next((self.trip_counts[k] for k in loop_keys(loop) if k in self.trip_counts), None)
 
     def _say_of_copies(self, loop: ProgramLoop) -> None:
-        """One count for several loops on a line is rarely what is meant: unrolled, and the rest."""
+        """Note that one count applies to several loops on a line: unrolled copies, and the rest."""
         if "#" not in loop.name or any(k in self.trip_counts for k in loop_keys(loop)[:2]):
             return
         line = loop.name.partition("#")[0]
@@ -380,7 +380,7 @@ class Binder:
         return int(values.min()), int(values.max())
 
     def within(self, loop: int) -> Affine | None:
-        """That a thread is still in the loop, where some leave it before others."""
+        """Return the condition that a thread is still in a loop that some leave before others."""
         loop_range, trips = self.loops[loop], self.program.loops[loop].trips
         if loop_range.fewest == loop_range.most or trips is None or loop_range.assumed:
             return None
@@ -419,21 +419,21 @@ class Binder:
         return ranges, conditions
 
     def has_assumed_value(self, value: Expression) -> bool:
-        """Tell a value of which the user gives every unknown."""
+        """Return True if the user gives values for every unknown of a value."""
         return all(a.name in self.assumed_values for a in self.symbols.unknowns(value))
 
     @property
     def counts_executions(self) -> bool:
-        """Ask if executed blocks say how often each instruction is."""
+        """Return True if executed blocks say how often each instruction is executed."""
         return self.executed is not None and self.executed.work is not None
 
     def is_unknown(self, instruction: ProgramInstruction) -> bool:
-        """Tell an access in which unknown content let lanes of executed blocks take part."""
+        """Return True if unknown content let lanes of executed blocks take part in an access."""
         spread = self.executed and self.executed.accesses.get(instruction.address)
         return bool(spread and spread.unknown)
 
     def is_left_open(self, condition: Expression) -> bool:
-        """Tell a condition of which data decides a part that nobody gives values for."""
+        """Return True if data decides a part of the condition for which no values are given."""
         return any(
             self.symbols.depends_on_data(part) and not self.has_assumed_value(part)
             for part in self.symbols.conjuncts(condition)
@@ -520,7 +520,7 @@ def _of_dividend(
 
 
 def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
-    """Why a trip count is a guess, and what would make it known."""
+    """Return why a trip count is a guess, and what would make it known."""
     if counted is None:
         return reason
     if counted.unended:
@@ -559,7 +559,7 @@ def _product(left: Affine, right: Affine) -> Affine:
 def _decide_by_intervals(
     function: str, arguments: tuple[Affine, ...], bounds: list[tuple[int, int]]
 ) -> Affine | None:
-    """What intervals alone decide."""
+    """Return the value of a function if the bounds of its arguments decide it, else None."""
     low, high = bounds[0]
     if function == "negative":
         return Affine(0) if low >= 0 else Affine(1) if high < 0 else None

@@ -1,4 +1,4 @@
-"""The accesses of a program for one launch: where each of them goes, and on what that rests."""
+"""Accesses of a program for one launch: their addresses, and the assumptions that these rest on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from perfassert.source import Assumption, SourceSpan
 
 
 def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tuple[int, ...]]]:
-    """Every access of the program that can happen, and which of them an instruction makes."""
+    """Return every access of the program that can happen, and those that each instruction makes."""
     program, symbols = binder.program, binder.symbols
     bound: list[BoundAccess] = []
     made: dict[int, tuple[int, ...]] = {}
@@ -69,7 +69,7 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
 
 
 def _loops_run(binder: Binder, chain: tuple[int, ...]) -> bool:
-    """Whether the loops around an access run; a mean that rounds to 0 does not say they do not."""
+    """Return True if the loops around an access run; a mean may round to 0 although they do."""
     return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
 
 
@@ -124,7 +124,7 @@ def _bulk(
     guard: tuple[dict[Name, tuple[int, int]], list[Affine]],
     chain: tuple[int, ...],
 ) -> BoundAccess:
-    """A box or run of bytes as an access with loops of its own."""
+    """Return a box or run of bytes as an access with loops of its own."""
     box, guesses = box_of_copy(binder, instruction, copy)
     box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
     own: dict[Name, tuple[int, int]] = {name: (0, count - 1) for name, count in box.loops.items()}
@@ -148,7 +148,7 @@ def _bulk(
 def _stood_in(
     binder: Binder, access: MemoryAccess, span: SourceSpan | None
 ) -> tuple[Assumption, ...]:
-    """What stands for an address without a closed form: the executed sample, or a guess.
+    """Return the stand-in of an address without a closed form: the executed sample, or a guess.
 
     How an address moves with the loops around it a sample does not tell whose warps were cut off.
     """
@@ -175,12 +175,12 @@ def _stood_in(
 
 
 def _is_sampled(binder: Binder, access: MemoryAccess) -> bool:
-    """Whether the executed sample stands for every unknown of the address."""
+    """Return True if the executed sample stands for every unknown of the address."""
     return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
 
 
 def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
-    """The address as the executed sample found it, where unknowns are inside functions."""
+    """Return the address as the executed sample found it, if unknowns are inside functions."""
     seen = binder.seen.get(access.address.index)
     if seen is None or _is_sampled(binder, access):
         return None
@@ -189,7 +189,7 @@ def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
 
 
 def _apart(binder: Binder, address: Expression) -> str:
-    """How what is unknown of an address is taken to differ from thread to thread."""
+    """Return how the unknowns of an address are taken to differ from thread to thread."""
     unknowns = [
         dependence(binder.program, a)
         for index in sorted(address.atoms)

@@ -1,4 +1,4 @@
-"""What a bulk copy moves at a launch: the box of a tensor (TMA), or plain bytes.
+"""Bytes that a bulk copy moves at a launch: the box of a tensor (TMA), or plain bytes.
 
 One instruction copies a whole box, past the registers and the L1. Its bytes are an access with
 loops of its own, over the box's rows and pieces of a sector.
@@ -55,14 +55,14 @@ class Box:
 
     @property
     def pieces(self) -> int:
-        """How many there are."""
+        """Pieces that one copy is split into: the product of the trip counts of its loops."""
         return prod(self.loops.values())
 
 
 def box_of_copy(
     launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
-    """What a copy moves, and the guess that it rests on where its tensor map is not given."""
+    """Return the box that a copy moves, and the guess that it rests on without a tensor map."""
     s, text = launched.symbols, instruction.text
     if not copy.coordinates:
         return _bytes_box(launched, instruction, copy)
@@ -91,7 +91,7 @@ def _by(extents: Sequence[int]) -> str:
 
 
 def _tensor_name(program: Program, argument: Argument | None) -> str:
-    """What the tensor behind a map is called."""
+    """Return the name of the tensor behind a map."""
     if argument is None:
         return "tensor"
     parameter = program.parameters[argument.position]
@@ -101,7 +101,7 @@ def _tensor_name(program: Program, argument: Argument | None) -> str:
 def _bytes_box(
     launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
-    """A copy of bytes; its operand counts them in pieces of 16."""
+    """Return the pieces of a copy of plain bytes; its operand counts them in units of 16."""
     size: int | None = None
     guesses: tuple[Assumption, ...] = ()
     if copy.size is not None and not launched.why_undecided(copy.size):
@@ -122,7 +122,7 @@ def _bytes_box(
 def _box(
     s: ExpressionPool, copy: BulkCopy, name: str, tensor: TensorMap, number: int, text: str
 ) -> Box:
-    """The box of a tensor at the copy's coordinates, rows in pieces of a sector."""
+    """Return the box of a tensor at the copy's coordinates, its rows in pieces of a sector."""
     piece = _piece(tensor)
     address, clip = s.zero, []
     loops: dict[BoxCounter, int] = {}
@@ -148,7 +148,7 @@ def _piece(tensor: TensorMap) -> int:
 
 
 def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
-    """Bytes that the arrival before a copy expects, shared out among the copies behind it."""
+    """Return the bytes that the arrival before a copy expects, shared out among its copies."""
     code = launched.program.instructions
     arrivals = [
         i.index for i in code if i.meets is not None and i.meets.arrives and i.meets.bytes
@@ -164,8 +164,9 @@ def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
 
 
 def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> TensorMap:
-    """Where none is given: boxes as wide as the steps of the coordinates, elements as large as the
-    bytes that the barrier expects make them, the tensor as large as the coordinates reach."""
+    """Guess a tensor map where none is given: boxes are as wide as the steps of the coordinates,
+    elements as large as the bytes that the barrier expects make them, and the tensor as large as
+    the coordinates reach."""
     copies = [i.bulk.coordinates for i in launched.program.instructions
               if i.bulk is not None and i.bulk.tensor == copy.tensor]  # fmt: skip
     axes = list(zip(*(c for c in copies if len(c) == len(copy.coordinates)), strict=True))
@@ -179,7 +180,7 @@ def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> Tens
 
 
 def _step(places: Sequence[Expression]) -> int:
-    """The distance of which all distances of these coordinates are multiples."""
+    """Return the distance of which all distances of these coordinates are multiples."""
     factors = [c for place in places for monomial, c in place.terms if monomial]
     apart = [place.offset() - places[0].offset() for place in places]
     return gcd(*factors, *apart) or 1

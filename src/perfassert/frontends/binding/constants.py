@@ -1,4 +1,4 @@
-"""``constants=``: what a program writes into ``__constant__`` memory before the launch."""
+"""Values that a program writes into ``__constant__`` memory before the launch (``constants=``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADDRESSES = 4  # the bank of addresses of variables
 
 
 def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
-    """The binary as if its file had held these values.
+    """Return the binary as if its file had held these values.
 
     Raises :class:`UnreadOverride` for a name that is no symbol, and :class:`KernelError` for a
     value that does not fit.
@@ -65,7 +65,7 @@ def check_constants(binary: Binary, values: Mapping[str, Any], code: MachineCode
 
 
 def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
+    """Group by symbol: ``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
     names = {name for u in _constant_symbols(binary) for name in _symbol_names(u)}
     by_symbol: dict[str, Any] = {}
     for name, value in values.items():
@@ -81,13 +81,13 @@ def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _symbol_names(symbol: Unset) -> tuple[str, ...]:
-    """Mangled, whole, and without namespaces."""
+    """Return the names of a symbol: mangled, whole, and without namespaces."""
     plain = demangle(symbol.name)
     return symbol.name, plain, plain.rpartition("::")[2]
 
 
 def _constant_symbols(binary: Binary) -> tuple[Unset, ...]:
-    """All that can be given; what has a value in the file may be overwritten."""
+    """Return all symbols that can be given; one with a value in the file may be overwritten."""
     return (*binary.unset, *binary.valued)
 
 
@@ -128,7 +128,7 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def _element_member(symbol: Unset, size: int) -> Member:
-    """What a number in the symbol is, or the numbers of an array; of that size if unknown."""
+    """Return the type of the symbol's number or of its array's; one of that size if unknown."""
     kinds = {replace(m, name="", offset=0) for m in symbol.members}
     plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
     return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)
@@ -173,7 +173,7 @@ def _encode_member(name: str, value: Any, kind: Member) -> bytes:
 
 
 def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
-    """What remains of a symbol without a value when bytes of it get one."""
+    """Yield the parts of a symbol that stay without a value when some of its bytes get one."""
     end, last = start + size, unset.offset + unset.size
     if unset.bank != bank or end <= unset.offset or last <= start:
         yield unset

@@ -1,4 +1,4 @@
-"""Values as a caller has them → the bits that a parameter holds."""
+"""Encoding of a caller's values as the bits that a parameter holds."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _ELEMENTS = {
 
 
 class Misfit(ValueError):
-    """A value that a parameter cannot take; says why."""
+    """Value that a parameter cannot take; the message says why."""
 
 
 def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
-    """The number whose two's complement is what lies in ``size`` bytes.
+    """Return the number whose two's complement lies in ``size`` bytes.
 
     Floats and integers are taken as the type says; where that is unknown, as they are given.
     """
@@ -50,7 +50,7 @@ def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> i
 
 
 def check_elements(written: str | None, given: str) -> None:
-    """Compare what a pointer points to with the elements of an array that is given for it.
+    """Compare the type that a pointer points to with the elements of the array given for it.
 
     Bytes fit anything, and so does what neither C++ nor numpy has a number for.
 
@@ -74,7 +74,7 @@ def check_elements(written: str | None, given: str) -> None:
 
 
 def pack(number: int, size: int) -> bytes:
-    """As it lies in memory."""
+    """Return the bytes of the value as they lie in memory."""
     return (number % (1 << 8 * size)).to_bytes(size, "little")
 
 
@@ -87,7 +87,7 @@ def _is_integer(dtype: str | None) -> bool:
 
 
 def _pointer_value(value: Any) -> int:
-    """``None`` is null."""
+    """Return the address of a pointer; ``None`` is the null pointer."""
     if value is None:
         return 0
     if not hasattr(value, "__index__"):
@@ -96,7 +96,7 @@ def _pointer_value(value: Any) -> int:
 
 
 def _pattern(value: float, form: str) -> int:
-    """IEEE 754 bits as a signed integer; a bfloat16 is the upper half of a float."""
+    """Return IEEE 754 bits as a signed integer; a bfloat16 is the upper half of a float."""
     try:
         bits = struct.pack("<f" if form == "bfloat16" else form, value)
     except OverflowError:

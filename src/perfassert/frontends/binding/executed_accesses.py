@@ -1,4 +1,4 @@
-"""Accesses without a closed form go where executed blocks went.
+"""Replacement of accesses without a closed form by the addresses that executed blocks touched.
 
 A field is counted as executed as a whole: where one access of it has no closed form, what others
 touch before it is as much a part of its reuse.
@@ -18,7 +18,7 @@ from perfassert.kernel.program import Program, ProgramBlock, ProgramInstruction
 def with_touched(
     binder: Binder, bound: tuple[BoundAccess, ...], made: Mapping[int, tuple[int, ...]]
 ) -> tuple[BoundAccess, ...]:
-    """The accesses, those of fields that no closed form describes with what was executed.
+    """Return the accesses; those of fields without a closed form are replaced by executed ones.
 
     ``made``: by number of an instruction, those of its accesses.
     """
@@ -47,27 +47,27 @@ def with_touched(
 
 
 def _is_never_run(executed: Executed, instruction: ProgramInstruction) -> bool:
-    """Whether no executed warp came to an instruction, as far as each is counted."""
+    """Return True if no executed warp reached an instruction, as far as each warp is counted."""
     counts = None if executed.work is None else executed.work.counts.get(instruction.address)
     return counts is not None and not any(counts)
 
 
 def _forget(binder: Binder, before: Iterable[BoundAccess], after: Iterable[BoundAccess]) -> None:
-    """Guesses on which no access rests any more."""
+    """Remove guesses on which no access rests any more."""
     kept = {assumption for access in after for assumption in access.rests_on}
     for assumption in {a for access in before for a in access.rests_on} - kept:
         binder.assumptions.pop(assumption, None)
 
 
 def _with_buffer_name(access: BoundAccess, touched: Touched | None) -> BoundAccess:
-    """The access with the buffer that it went to, where its pointer does not say."""
+    """Return the access with the buffer that it went to, if its pointer does not name one."""
     if touched is None or not touched.buffer or touched.buffer == access.field:
         return access
     return replace(access, field=touched.buffer)
 
 
 def _touched_by(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
-    """What the instruction touched; nothing, where no executed warp came there; None: unknown."""
+    """Return what the instruction touched: nothing if no warp reached it, None if unknown."""
     sampled = executed.sampled_for(space)
     if instruction.bulk is not None or sampled is None:
         return None
@@ -84,8 +84,8 @@ def _open(
     maker: Mapping[int, ProgramInstruction],
     numbers: list[int],
 ) -> bool:
-    """Whether no closed form says where some of the accesses go, or how often; what the user has
-    stated stays."""
+    """Return True if no closed form says where some of the accesses go, or how often. Values that
+    the user has stated stay."""
     around = _around(binder.program)
     loose = bool(binder.corrections)
     for number in numbers:
@@ -109,5 +109,5 @@ def _open(
 
 
 def _around(program: Program) -> dict[int, ProgramBlock]:
-    """The block of each instruction."""
+    """Return the block of each instruction."""
     return {i: block for block in program.blocks.values() for i in range(block.start, block.stop)}

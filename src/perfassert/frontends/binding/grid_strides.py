@@ -22,13 +22,13 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import LoopCounter, Name
 
 _LOOKED_AT = 2**14
-"""Positions along an axis at which trip counts are looked at."""
+"""Largest number of positions along an axis at which trip counts are looked at."""
 
 
 def normalise_strides(
     binder: Binder, accesses: tuple[BoundAccess, ...]
 ) -> tuple[Launch, tuple[BoundAccess, ...]]:
-    """Accesses of the launch that is returned: one with more blocks and a domain.
+    """Return a launch with more blocks and a domain, which replace grid-stride loops; its accesses.
 
     A loop that advances every address in it by as much as ``extent`` threads further along an axis
     does the work of a grid with so many more blocks, if its guards can be said of that grid, too.
@@ -105,7 +105,7 @@ class _Stride:
         return symbol, grown // symbol.divisor
 
     def _grown(self, form: Affine) -> int | None:
-        """How much a form without the counter grows over one extent of the axis."""
+        """Return how much a form without the counter grows over one extent of the axis."""
         total = 0
         for symbol, factor in form.terms:
             if symbol == self.counter or isinstance(symbol, AffineCall):
@@ -120,7 +120,7 @@ class _Stride:
 def _widen(
     binder: Binder, accesses: Sequence[BoundAccess], stride: _Stride, total: int
 ) -> tuple[BoundAccess, ...] | None:
-    """The accesses on a grid of ``total`` threads along the axis; None where that is not exact."""
+    """Return the accesses on a grid of ``total`` threads along the axis; None if not exact."""
     if not any(stride.counter in a.loops and _has_closed_form(a) for a in accesses):
         return None
     widened = []
@@ -140,7 +140,7 @@ def _widen(
 
 
 def _has_closed_form(access: BoundAccess) -> bool:
-    """Whether the access says by a form where in global memory it goes."""
+    """Return True if a closed form gives the access's address in global memory."""
     return access.space == "global" and access.touched is None
 
 
@@ -175,8 +175,8 @@ def _widen_strided(
 
 
 def _total_threads(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
-    """How many threads along the axis the loop's work amounts to; None where trips are not the
-    same for all, or one fewer from some thread on."""
+    """Return the number of threads along the axis that the loop's work amounts to. None: trips are
+    not the same for all threads, or one fewer from some thread on."""
     loop_range = binder.loops[loop]
     trips = binder.program.loops[loop].trips
     if loop_range.fewest == loop_range.most or trips is None:
@@ -234,7 +234,7 @@ def _with_domain(
 
 
 def _coordinate_names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
-    """What the coordinate is called: in one block its thread's, of one thread its block's."""
+    """Return the coordinate's names: the thread's in one block, the block's if of one thread."""
     axis = AXES[number]
     names = [axis]
     if launch.grid[number] == grid[number] == 1:

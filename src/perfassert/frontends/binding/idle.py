@@ -1,4 +1,4 @@
-"""Why a launch does nothing: what keeps it from storing anything."""
+"""Reasons for which a launch does nothing: the conditions that keep it from storing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 
 def note_idleness(binder: Binder, bound: Iterable[BoundAccess]) -> None:
-    """Say so where code that stores to global memory never does at a launch, and why."""
+    """Note code that stores to global memory and never does so at a launch, with the reason."""
     if any(_changes(a) and (a.touched is None or a.touched.rows is not None) for a in bound):
         return
     instructions = binder.program.instructions
@@ -37,7 +37,7 @@ def _changes(access: BoundAccess | MemoryAccess) -> bool:
 
 
 def _reasons(binder: Binder, block: ProgramBlock) -> Iterator[str]:
-    """Of the conditions that never hold on the way to a block."""
+    """Yield the reasons: the conditions that never hold on the way to a block."""
     program, symbols = binder.program, binder.symbols
     entries = (program.loops[i].entry for i in program.chain(block.loop))
     for condition in (block.condition, *entries):

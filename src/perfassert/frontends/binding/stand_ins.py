@@ -1,4 +1,4 @@
-"""Assumed values of numbers that depend on data, and how far apart they are for two threads.
+"""Stand-ins for numbers that depend on data, and their distance between two threads.
 
 A number that was loaded from the same address by all threads of a block is the same for all of
 them: it differs from block to block, and what is added to it keeps its own pattern.
@@ -18,7 +18,7 @@ from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import MemoryAccess, Program
 
 SCATTER = 8
-"""Where an index depends on data: consecutive threads are taken to be so many elements apart."""
+"""Elements by which consecutive threads are taken to be apart where an index depends on data."""
 _SECTOR = 32  # bytes: what lies further apart than this is fetched apart, whatever the distance
 _LANES = ("laneid", "warpid")
 Ranges = Mapping[Name, tuple[int, int]]
@@ -26,7 +26,7 @@ Ranges = Mapping[Name, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class CoordinateDependence:
-    """On which coordinates and loop counters an unknown depends."""
+    """Coordinates and loop counters that an unknown depends on."""
 
     threads: frozenset[str]
     blocks: frozenset[str]
@@ -34,7 +34,7 @@ class CoordinateDependence:
 
     @property
     def scattered(self) -> bool:
-        """Whether it differs from thread to thread."""
+        """Return True if the value differs from thread to thread."""
         return bool(self.threads)
 
 
@@ -42,7 +42,7 @@ ANYTHING = CoordinateDependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 
 def dependence(program: Program, *atoms: Atom) -> CoordinateDependence:
-    """Of unknowns that were loaded: what their addresses depend on; of any other, everything."""
+    """Return what the addresses of loaded unknowns depend on; for any other unknown, everything."""
     names: set[Name] = set()
     stack, seen = list(atoms), {atom.index for atom in atoms}
     while stack:
@@ -73,7 +73,7 @@ def stand_in(
     ranges: Ranges,
     side_by_side: bool = False,
 ) -> Affine:
-    """A number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
+    """Return a number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
     scattered = depends.scattered and abs(scale) < _SECTOR and not side_by_side
     factor = SCATTER if scattered else 1
     return add(*_coordinates(depends, launch, ranges)).scale(factor)
@@ -99,8 +99,8 @@ def _coordinates(depends: CoordinateDependence, launch: Launch, ranges: Ranges) 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """How an executed sample found an index: consecutive threads ``step`` apart, or ``shared`` of
-    them alike, within ``within`` values."""
+    """Pattern of an index in an executed sample: consecutive threads are ``step`` apart, or
+    ``shared`` of them alike, within ``within`` values."""
 
     step: int
     shared: int
@@ -108,7 +108,7 @@ class Apart:
 
 
 def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
-    """For unknowns that an address is a multiple of: what the executed sample says, by name."""
+    """Return for each unknown that an address is a multiple of, its pattern in the sample."""
     by_name: dict[Name, Apart] = {}
     for access, seen in _executed_accesses(program, executed):
         for monomial, scale in access.address.terms:
@@ -119,7 +119,7 @@ def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
-    """For unknowns that an address is a multiple of: how many values stay inside the buffer."""
+    """Return how many values of each unknown that scales an address stay inside the buffer."""
     counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:
@@ -135,7 +135,7 @@ def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
 
 
 def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
-    """The number, or what remains of it where it would lead out of the buffer."""
+    """Return the index, or its remainder by ``values`` if it may reach ``values`` or more."""
     if values is None or interval(index, ranges)[1] < values:
         return index
     return add(index, quotient(index, values).scale(-values))
@@ -161,7 +161,9 @@ def _executed_accesses(
 
 
 def apart(seen: Spread, scale: int) -> Apart:
-    """A step that asks for as many sectors as were counted."""
+    """Return the pattern whose step asks for as many sectors as were counted."""
+    # 32 sectors of 32 B for 32 lanes, 4 B for each 1: step 32·32 / (32·4) = 8, ``shared`` is 1.
+    # 1 sector: step 1/4, so 4 consecutive threads have the same index.
     step = seen.sectors * _SECTOR / (seen.lanes * scale)
     within = max(seen.extent // scale, 1)
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)
@@ -186,7 +188,7 @@ def as_spread(
 
 
 def describe_dependence(depends: CoordinateDependence) -> str:
-    """What an assumption says of it."""
+    """Return the text of an assumption about the dependence."""
     if depends.scattered:
         return f"threads are taken to be {SCATTER} elements apart"
     if depends.blocks:

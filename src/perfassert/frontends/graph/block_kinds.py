@@ -1,4 +1,4 @@
-"""Which blocks of a grid do alike, and the one that stands for the others.
+"""Kinds of blocks of a grid that do alike, and the block that stands for the others.
 
 Blocks decide alike where every condition and trip count has the same value for each of their
 threads. The grid is cut into boxes: where intervals decide all conditions, all blocks of a box are
@@ -27,21 +27,21 @@ from perfassert.kernel.executed import spread_blocks
 IntArray = npt.NDArray[np.int64]
 Place = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
-"""Blocks from one coordinate to another, that one left out, in x, y and z."""
+"""Blocks in x, y and z, each from a first coordinate to an excluded one."""
 _FEW = 64
-"""Blocks that are looked at one by one at once."""
+"""Largest number of blocks that are looked at one by one at once."""
 _LEAF = 1 << 16
-"""Values by which a box is looked at block by block."""
+"""Largest number of values for which a box is looked at block by block."""
 _BUDGET = 1 << 20
-"""Values that are computed in all."""
+"""Largest number of values that are computed in all."""
 _BOXES = 2048
-"""Boxes that are cut at most."""
+"""Largest number of boxes that are cut."""
 _SAMPLE = 4096
-"""Blocks of what is left that are looked at."""
+"""Largest number of the remaining blocks that are looked at."""
 _MOST_WALKED = 256
-"""Kinds that are walked through: further ones count as those that decide nearly alike."""
+"""Largest number of kinds walked through: further ones count as those that decide nearly alike."""
 _ITEMS = 100_000
-"""Items of graphs that are made for this, at most; a few blocks are walked through in any case."""
+"""Largest number of graph items made for this; a few blocks are walked through in any case."""
 _FEWEST = 8
 _ALIKE = 0.75
 """Share of the work that is done by blocks like the middle one, from which on it stands for all."""
@@ -50,7 +50,7 @@ _NEAR = 0.8
 
 
 class Deciding(Protocol):
-    """What blocks decide; ``axes``: those of the grid that this depends on."""
+    """Decision values of blocks; ``axes``: the axes of the grid that they depend on."""
 
     @property
     def axes(self) -> frozenset[int]: ...
@@ -62,8 +62,9 @@ class Deciding(Protocol):
         """Numbers of the decisions, ``among`` these, that may differ between blocks of a box."""
 
     def decide(self, places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """For blocks [n, 3] a number [n] that is the same where they decide alike, one that is the
-        same where their conditions hold alike, and the sum of their trip counts."""
+        """Return three numbers for each of the blocks [n, 3]: one that is the same where blocks
+        decide alike, one that is the same where their conditions hold alike, and the sum of their
+        trip counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Partition:
 
 
 def partition(box: Box, deciding: Deciding) -> Partition:
-    """The blocks of a box by what they decide."""
+    """Return the blocks of a box, grouped by what they decide."""
     axes = deciding.axes
     whole = tuple(
         (low, high) if a in axes else ((low + high) // 2, (low + high) // 2 + 1)
@@ -158,7 +159,7 @@ def _group_alike(
 
 
 def idle_boxes(grid: Sequence[int], working: Sequence[int]) -> Iterator[Box]:
-    """What ``grid`` has besides the first ``working`` blocks in each direction.
+    """Yield the boxes of ``grid`` besides the first ``working`` blocks in each direction.
 
     >>> list(idle_boxes((5, 4, 1), (3, 4, 1)))
     [((3, 5), (0, 4), (0, 1))]
@@ -187,7 +188,7 @@ def _all_places(box: Box) -> IntArray:
 
 
 def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Blocks spread over boxes, one after the other, and how many each of them stands for."""
+    """Return blocks spread over the boxes, and the number of blocks that each stands for."""
     if not boxes:
         return np.empty((0, 3), np.int64), np.empty(0)
     sizes = np.array([_size(box) for box in boxes], np.int64)
@@ -205,7 +206,7 @@ def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float6
 
 
 class Walked(Protocol):
-    """What a block executes: ``instructions`` of all its warps, and of its ``longest`` one, as
+    """Work of one block: ``instructions`` of all its warps, and of its ``longest`` warp, as
     ``items`` of a graph; ``digest`` tells kinds apart."""
 
     @property
@@ -227,7 +228,7 @@ class Walk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Longest:
-    """The kind of block with the longest warp: one of them, and how many there are."""
+    """Kind of block with the longest warp: one block of it, and their number."""
 
     block: Place
     count: int
@@ -249,7 +250,7 @@ class Standing:
 
 
 def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
-    """Of the blocks of ``grid``, which all have threads that no mask cuts off."""
+    """Return the block that stands for those of ``grid``, in which no mask cuts off all threads."""
     middle, blocks = tuple(n // 2 for n in grid), prod(grid)
     own = walk(middle)
     most = max(_FEWEST, min(_MOST_WALKED, _ITEMS // max(own.items, 1)))
@@ -279,8 +280,9 @@ def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
 
 
 def chosen_groups(groups: Partition, most: int) -> Iterator[tuple[Place, float]]:
-    """At most about so many groups, each with the blocks of those whose conditions hold alike and
-    whose trip counts are near: of them the one next to their mean, as work is linear in trips."""
+    """Yield about ``most`` groups of blocks at most, each as one block and the number of blocks. In
+    a group, conditions hold alike and trip counts are near; its block is the one next to their
+    mean, as work is linear in trips."""
     total = len(groups.places)
     starts = np.flatnonzero(np.diff(groups.conditions, prepend=groups.conditions[:1] - 1))
     if len(starts) > most:  # too many for each to be one of its own

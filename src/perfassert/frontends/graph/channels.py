@@ -1,4 +1,4 @@
-"""Barriers of a block as channels: which instructions mean the same ones, and in which phase.
+"""Channels of a block: barriers by the instructions that mean the same one, and their phases.
 
 Barriers that one instruction goes round in turn (a ring of stages) are one channel, whose phases
 follow one another through the ring; so are those that only unrolled copies of it mean. A warp's
@@ -20,13 +20,13 @@ from perfassert.kernel.program import BarrierUse
 from perfassert.kernel.roles import Role
 
 _EVENTS = 200_000
-"""Arrivals and waits that are gone through, at most."""
+"""Largest number of arrivals and waits that are gone through."""
 _TRIED = 8
-"""Channels of which it is tried out whether the first round is waited for."""
+"""Largest number of channels for which a wait for the first round is tried out."""
 
 
 class ItemPlace(NamedTuple):
-    """An item with the loops around it, outermost first."""
+    """Item with the loops around it, outermost first."""
 
     item: GraphItem
     loops: tuple[GraphItem, ...]
@@ -34,7 +34,7 @@ class ItemPlace(NamedTuple):
 
 @dataclass(slots=True)
 class _Ring:
-    """One channel in the making; ``lead`` None: not known yet."""
+    """Channel in the making; ``lead`` None: not known yet."""
 
     barriers: set[tuple[str, int]] = field(default_factory=set)
     places: list[ItemPlace] = field(default_factory=list)
@@ -55,7 +55,7 @@ class _Ring:
 def assign_channels(
     items: list[GraphItem], warps: int, warp_size: int, note: Callable[[str, GraphItem], None]
 ) -> tuple[Channel, ...]:
-    """Give items that arrive, wait or copy their signals; ``note`` what is not understood."""
+    """Give items that arrive, wait or copy their signals; ``note`` reports unclear ones."""
     for body in list(_bodies(items)):
         _gather(body)
     rings = _rings(items)
@@ -97,7 +97,7 @@ def _item_places(
 
 
 def _rings(items: Sequence[GraphItem]) -> list[_Ring]:
-    """Items that share a barrier share a ring."""
+    """Return the rings of the items: items that share a barrier share a ring."""
     rings: list[_Ring] = []
     for place in _item_places(items):
         own = _Ring(set(place.item.barriers))
@@ -130,13 +130,13 @@ def _gather(body: list[GraphItem]) -> None:
 
 
 def _copies(item: GraphItem) -> bool:
-    """Whether it is an asynchronous copy that no barrier is known of."""
+    """Return True if the instruction is an asynchronous copy that no barrier is known of."""
     instruction = item.instruction if item.active and item.use is None else None
     return instruction is not None and Role.COPIES_ASYNCHRONOUSLY in instruction.roles
 
 
 def _hoist(items: list[GraphItem], ring: _Ring) -> None:
-    """Where copies come before the arrivals that expect them, these are put before them.
+    """Put arrivals before the copies that they expect, where the copies come first.
 
     Copies and arrivals of an unrolled loop, ``c c a c c a``, become ``a c c a c c``.
     """
@@ -162,7 +162,7 @@ def _bodies(items: list[GraphItem]) -> Iterator[list[GraphItem]]:
 
 
 def _arriving(ring: _Ring, warps: int) -> set[int]:
-    """Warps that arrive at all."""
+    """Return the warps that arrive at all."""
     arriving: set[int] = set()
     for place in ring.places:
         if _use(place.item).arrives:
@@ -171,7 +171,7 @@ def _arriving(ring: _Ring, warps: int) -> set[int]:
 
 
 def _arrivals(ring: _Ring, warps: int, warp_size: int, arriving: int) -> int:
-    """Warps that arrive in a phase; a named barrier says how many threads meet."""
+    """Return the warps that arrive in a phase; a named barrier gives its number of threads."""
     threads = [p.item.threads for p in ring.places if p.item.threads]
     if threads:
         return -(-threads[0] // warp_size)
@@ -200,7 +200,7 @@ def _signal(rings: Sequence[_Ring]) -> None:
 
 
 def _break(ring: _Ring, note: Callable[[str, GraphItem], None], why: str) -> None:
-    """Nobody waits at it."""
+    """Drop a barrier: no instruction waits for it."""
     ring.broken = True
     for place in ring.places:
         place.item.signal = None
@@ -231,8 +231,8 @@ def _expect(ring: _Ring) -> bool:
 
 
 def _choose_leads(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
-    """Choose leads that are not known, so that all waits end; else a channel at which one does
-    not."""
+    """Choose leads that are not known, so that all waits end; else return a channel at which one
+    does not."""
     open_rings = [r for r in rings if r.lead is None and not r.broken]
     open_rings.sort(key=lambda r: r.copies)
     first: int | None = None
@@ -254,7 +254,7 @@ def _set_lead(ring: _Ring, lead: int) -> None:
 
 
 def _stuck(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
-    """A channel at which a warp waits for ever, if there is one."""
+    """Return a channel at which a warp waits for ever; None if there is none."""
     run = _Untimed(rings)
     going = {w: _events(items, w) for w in range(warps)}
     waiting: dict[int, Signal] = {}
@@ -274,7 +274,7 @@ def _stuck(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> in
 
 
 def _events(items: Sequence[GraphItem], warp: int) -> Iterator[Signal]:
-    """What one warp does, in order, loop by loop."""
+    """Yield the signals of one warp in order, loop by loop."""
     for item in items:
         if item.instruction is None:
             if item.signals:
@@ -287,7 +287,7 @@ def _events(items: Sequence[GraphItem], warp: int) -> Iterator[Signal]:
 
 
 class _Untimed:
-    """Arrivals by channel and phase."""
+    """Simulation without time: the arrivals by channel and phase."""
 
     def __init__(self, rings: Sequence[_Ring]) -> None:
         self.rings = rings
@@ -296,7 +296,7 @@ class _Untimed:
         self.events = 0
 
     def passes(self, warp: int, signal: Signal, again: bool) -> bool:
-        """Whether a warp can go on; ``again``: it has arrived before."""
+        """Return True if a warp can go on; ``again``: it has arrived before."""
         self.events += 1
         only_waits = not signal.arrives
         key = warp, signal.channel, only_waits

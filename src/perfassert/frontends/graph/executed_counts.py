@@ -1,4 +1,4 @@
-"""How often warps execute a region of code, where data decides it: from executed blocks."""
+"""Execution counts of warps in code whose execution depends on data, from executed blocks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from perfassert.kernel.program import Program
 
 FloatArray = npt.NDArray[np.float64]
 _AGREES = 0.2
-"""Of the instructions of a block: by more, the simulated one does not stand for executed ones."""
+"""Largest relative difference at which a simulated block stands for executed ones."""
 
 
 class Counts:
-    """Counts of instructions by warp of the block that is simulated, the busiest first.
+    """Execution counts of instructions by warp of the simulated block, the busiest warp first.
 
     A called function has a copy for each of its calls, all at the same addresses. What was executed
     there is divided among the copies as the calls were executed.
@@ -38,7 +38,7 @@ class Counts:
         } if work is not None else set()  # fmt: skip
 
     def of(self, instruction: int) -> FloatArray | None:
-        """By warp; None where nobody knows."""
+        """Return the executions of an instruction by each warp; None if they are not known."""
         own = self.program.instructions[instruction]
         counts = None if self.work is None else self.work.counts.get(own.address)
         if counts is None or len(counts) != self.warps:
@@ -53,7 +53,7 @@ class Counts:
         return None if share is None else executed * share
 
     def _share_of_call(self, call: int, copies: Sequence[int]) -> FloatArray | None:
-        """Of all calls of a function, by warp; ``copies``: an instruction of it, for each call."""
+        """Return a call's share of all calls, by warp; ``copies``: an instruction per call."""
         calls: dict[int, FloatArray] = {}
         for copy in copies:
             around = self.program.instructions[copy].call
@@ -67,8 +67,8 @@ class Counts:
         return share
 
     def per(self, instruction: int, loop: int) -> FloatArray | None:
-        """Executions for each iteration of a loop around the instruction (-1: for each run of the
-        kernel)."""
+        """Return the executions for each iteration of a loop around the instruction (-1: for each
+        run of the kernel)."""
         header = self.program.loops[loop].header if loop >= 0 else self.program.order[0]
         own, around = self.of(instruction), self.of(self.program.blocks[header].start)
         if own is None or around is None:
@@ -76,12 +76,12 @@ class Counts:
         return np.divide(own, around, out=np.zeros_like(own), where=around > 0)
 
     def warps_of(self, instruction: int, loop: int) -> float | None:
-        """Warps that execute the instruction for each iteration of a loop around it, on average."""
+        """Return the warps that execute the instruction, on average, per iteration of a loop."""
         shares = self.per(instruction, loop)
         return None if shares is None else float(np.minimum(shares, 1.0).sum())
 
     def busiest_warps(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
-        """The warps that execute the instruction most often.
+        """Return the warps that execute the instruction most often.
 
         As many as do so on average: one of them only in a part of the iterations, which ``place``,
         between 0 and 1, distinguishes.
@@ -106,14 +106,14 @@ class Counts:
         return tuple(np.diff(ends, prepend=0).tolist())
 
     def meets(self, loop: int) -> bool:
-        """Whether a barrier is in the loop."""
+        """Return True if a barrier is in the loop."""
         return any(loop in self.program.chain(inner) for inner in self.fenced)
 
 
 def contradiction(
     graph: InstructionGraph, work: SampleWork | None, warps: int, share: float, idle: float
 ) -> str:
-    """That executed blocks issue another number of instructions than the simulated one, if so.
+    """Return a text if executed blocks issue another number of instructions than the simulated.
 
     ``share``: so many blocks like that of the graph, for each one of the launch, do all the work;
     ``idle``: of the launch, blocks with nothing to do, as the shortest of the executed ones.

@@ -1,4 +1,4 @@
-"""What one block of a launch executes, in program order: instructions and loops."""
+"""Items that one block of a launch executes, in program order: instructions and loops."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class GraphItem:
 
     @property
     def signals(self) -> bool:
-        """Whether something in a loop arrives or waits."""
+        """Return True if something in a loop arrives at a barrier or waits for one."""
         return any(i.signals if i.instruction is None else i.signal is not None for i in self.body)

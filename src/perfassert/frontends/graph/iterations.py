@@ -1,4 +1,4 @@
-"""Which iterations of a loop decide the same: each such group is simulated as a loop of its own."""
+"""Groups of a loop's iterations that decide the same: each is simulated as a loop of its own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from perfassert.kernel.expression_pool import Expression
 BoolArray = npt.NDArray[np.bool_]
 MOST_GROUPS = 64
 _MOST_DECISIONS = 2**24
-"""Iterations times lanes, beyond which it takes too long to look at each of them."""
+"""Largest product of iterations and lanes for which each iteration is looked at."""
 
 
 @dataclass(slots=True)
 class Decisions:
-    """What one iteration of a loop that is taken apart was decided by: where it has the same values
-    in another one, that executes the same.
+    """Decisions of one iteration of a loop that is taken apart. Another iteration in which they
+    have the same values executes the same.
 
     ``noted``: values that depend on the loop's counter; ``complete``: whether they are all that
     does; ``by_size``: whether it was asked how large the graph is.
@@ -37,8 +37,8 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class IterationWalked:
-    """``first``: instructions of the graph before it; ``count``, ``order``: by how much it has
-    grown, and the number of its barriers; ``decided``: the values of its decisions."""
+    """Result of walking one iteration. ``first``: instructions of the graph before it; ``count``,
+    ``order``: instructions and barriers that it added; ``decided``: the values of its decisions."""
 
     first: int = 0
     count: int = 0
@@ -47,12 +47,12 @@ class IterationWalked:
 
 
 def looked_at(trips: int, lanes: int) -> bool:
-    """Whether the decisions of all iterations may be evaluated."""
+    """Return True if the decisions of all iterations may be evaluated."""
     return trips * lanes <= _MOST_DECISIONS
 
 
 def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
-    """One iteration of each group of them, and how many there are up to the group's end.
+    """Return one iteration of each group, and the number of iterations up to the group's end.
 
     ``decisions``: each of shape (trips, lanes). Runs of iterations in their order; where there are
     more than ``MOST_GROUPS`` of these, all that decide the same together, in the order of the
@@ -60,6 +60,8 @@ def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
     """
     if not decisions:
         return []
+    # Five iterations of one lane that decide 0, 0, 1, 1, 1: [(1, 2), (3, 5)], that is iteration 1
+    # for the first two and iteration 3 for the other three.
     rows = np.concatenate([np.packbits(lanes, axis=1) for lanes in decisions], axis=1)
     starts = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]).any(axis=1)])
     if len(starts) <= MOST_GROUPS:

@@ -58,13 +58,13 @@ from perfassert.source import Assumption
 _UNROLLED_TRIPS = 64
 _MAX_ITEMS = 60_000
 _STAGES = 64
-"""Iterations that are looked at to tell which barriers a loop goes round."""
+"""Largest number of iterations in which the barriers that a loop goes round are looked for."""
 _REMEMBERED = 1 << 16
-"""States of conditions whose lanes are kept."""
+"""Largest number of states of conditions whose lanes are kept."""
 _NOTICED = 0.02
-"""Of a loop's instructions: by less, no group of its iterations is simulated apart."""
+"""Least share of a loop's instructions for which a group of its iterations is simulated apart."""
 _IDLE_KINDS = 8
-"""Kinds of blocks without work that are walked through."""
+"""Largest number of kinds of blocks without work that are walked through."""
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -75,7 +75,7 @@ def launch_graph(
     warp_size: int,
     block: tuple[int, ...],
 ) -> InstructionGraph:
-    """The graph of one block of the grid."""
+    """Return the graph of one block of the grid."""
     walk = _Walk(program, binder, warp_size)
     items = walk.block_at(block)
     channels = assign_channels(items, walk.warps, warp_size, walk.unclear)
@@ -93,7 +93,7 @@ class _Walked:
 def standing_block(
     program: Program, binder: Binder, warp_size: int, grid: tuple[int, ...]
 ) -> Standing:
-    """Which block of ``grid`` stands for all, and for how many."""
+    """Return the block of ``grid`` that stands for all, and how many blocks it stands for."""
     middle = tuple(n // 2 for n in grid)
     walk = _Walk(program, binder, warp_size)
     decisions = BlockDecisions(walk)
@@ -133,7 +133,7 @@ def standing_block(
 
 
 def _instructions_by_warp(items: Sequence[GraphItem], warps: int) -> npt.NDArray[np.float64]:
-    """Instructions of each warp of the block."""
+    """Return the number of instructions of each warp of the block."""
     counts = np.zeros(warps)
     for item in items:
         if item.instruction is None:
@@ -147,7 +147,7 @@ def _instructions_by_warp(items: Sequence[GraphItem], warps: int) -> npt.NDArray
 
 
 def _kind(items: Sequence[GraphItem]) -> tuple[object, ...]:
-    """What tells blocks apart: instructions, their warps, trips."""
+    """Return what tells blocks apart: instructions, their warps, trips."""
     return tuple(
         (item.trips, item.each, _kind(item.body))
         if item.instruction is None
@@ -190,7 +190,7 @@ class _Walk:
         self.varying = self._varying()
 
     def block_at(self, block: tuple[int, ...]) -> list[GraphItem]:
-        """What one block of the grid executes."""
+        """Return the items that one block of the grid executes."""
         self.place(block)
         self.count = self.order = 0
         return self.region(-1, self.everyone)
@@ -202,7 +202,7 @@ class _Walk:
         self.memo, self.lanes = {}, {}
 
     def _varying(self) -> frozenset[int]:
-        """Loops in which a condition depends on the loop's own counter, at this launch."""
+        """Return loops in which a condition depends on the loop's own counter, at this launch."""
         program = self.program
         loops: set[int] = set()
         for block in program.blocks.values():
@@ -216,7 +216,7 @@ class _Walk:
         return frozenset(loops)
 
     def conditions(self, block: ProgramBlock) -> list[Expression]:
-        """That of a block, and the guards of its instructions."""
+        """Return the condition of a block and the guards of its instructions."""
         own = self.program.instructions[block.start : block.stop]
         return [block.condition, *(i.guard for i in own if i.guard is not None)]
 
@@ -236,12 +236,12 @@ class _Walk:
     # Values for every lane
 
     def reads_block(self, value: Expression) -> bool:
-        """Whether a block's coordinates stand in a value."""
+        """Return True if a value contains a block's coordinates."""
         names = (self.symbols.atoms[a].name for a in self.symbols.free_atoms(value))
         return any(isinstance(n, str) and n.startswith("blockIdx.") for n in names)
 
     def missing(self, atom: Atom) -> Exception:
-        """The error that says what was not given."""
+        """Return the error that names the value that was not given."""
         name = atom.name
         assert isinstance(name, Argument)  # of what the launch decides
         return self.binder.arguments.missing(name, "a condition or a trip count")
@@ -262,7 +262,7 @@ class _Walk:
         return np.broadcast_to(known, shape or self.everyone.shape)
 
     def holds(self, condition: Expression) -> BoolArray | None:
-        """Lanes for which a condition holds; None where it depends on data."""
+        """Return the lanes for which a condition holds; None if it depends on data."""
         if condition.index not in self.decided_by:
             self.decided_by[condition.index] = self._decided_by(condition)
         loops = self.decided_by[condition.index]
@@ -308,7 +308,7 @@ class _Walk:
     def mask(
         self, condition: Expression, mask: BoolArray, span_of: int
     ) -> tuple[BoolArray, tuple[Assumption, ...]]:
-        """``mask`` narrowed by what of the condition is decided, and the guesses for the rest."""
+        """Return ``mask`` narrowed by the decided parts of a condition; guesses for the rest."""
         guesses: dict[Assumption, None] = {}
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
@@ -319,7 +319,7 @@ class _Walk:
         return mask, tuple(guesses)
 
     def narrow(self, condition: Expression, mask: BoolArray) -> BoolArray:
-        """``mask`` narrowed by what of the condition is decided."""
+        """Return ``mask`` narrowed by the decided parts of the condition."""
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             mask = mask if lanes is None else mask & lanes
@@ -341,7 +341,7 @@ class _Walk:
     def region(
         self, loop: int, mask: BoolArray, only: frozenset[int] | None = None
     ) -> list[GraphItem]:
-        """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
+        """Return the items of a loop's body (-1: the kernel); of its blocks ``only`` these."""
         items: list[GraphItem] = []
         for block, inner in self.inside.get(loop, ()):
             if only is not None and block.index not in only:
@@ -389,8 +389,8 @@ class _Walk:
         return _rest(items, guesses)
 
     def is_guessed(self, instruction: ProgramInstruction) -> bool:
-        """Whether nobody knows who executes an instruction: no block was executed, or unknown
-        content let its lanes take part."""
+        """Return True if the warps that execute an instruction are not known: no block was
+        executed, or unknown content let its lanes take part."""
         return self.counts.of(instruction.index) is None or self.binder.is_unknown(instruction)
 
     def items_of(
@@ -424,7 +424,7 @@ class _Walk:
         return items
 
     def longest_sleep(self, instruction: ProgramInstruction, mask: BoolArray) -> int:
-        """In nanoseconds, of the lanes that sleep; 0, with an assumption, where it is not known."""
+        """Return the longest sleep of the lanes in ns; 0, with an assumption, if it is unknown."""
         if Role.SLEEPS not in instruction.roles:
             return 0
         values = self.at_first(instruction.sleeps)
@@ -443,7 +443,7 @@ class _Walk:
         return use.barrier.constant == 0
 
     def over_iterations(self, value: Expression) -> list[IntArray]:
-        """What a value is for every lane, in iterations of the loops on which it depends."""
+        """Return a value for every lane, in iterations of the loops on which it depends."""
         saved = self.names, self.memo
         loops = [x for x in self.counters(value) if x not in self.apart_now]
         values = [self.at_first(value)]
@@ -457,7 +457,7 @@ class _Walk:
         return [f for f in values if f is not None]
 
     def at_first(self, value: Expression | None) -> IntArray | None:
-        """What a value is for every lane in the first iteration; None where it is not known."""
+        """Return a value for every lane in the first iteration; None if it is not known."""
         if value is None:
             return None
         saved = self.names, self.memo
@@ -487,7 +487,7 @@ class _Walk:
         return self.counts.busiest_warps(block.start, loop, self.places.get(loop, 0.5))
 
     def lanes_of(self, warps: frozenset[int]) -> BoolArray:
-        """All of their lanes."""
+        """Return all lanes of these warps."""
         lanes = np.zeros((self.warps, self.warp_size), np.bool_)
         lanes[sorted(warps)] = True
         return lanes.reshape(-1)[: len(self.everyone)]
@@ -495,13 +495,13 @@ class _Walk:
     def among(
         self, here: frozenset[int] | None, chosen: frozenset[int] | None
     ) -> frozenset[int] | None:
-        """Those that are in both; None for all warps of the block."""
+        """Return the warps that are in both sets; None stands for all warps of the block."""
         if chosen is None or len(chosen) == self.warps:
             return here
         return chosen if here is None else here & chosen
 
     def per_warp(self, mask: BoolArray) -> frozenset[int] | None:
-        """Warps with an active lane; None for all of them."""
+        """Return the warps with an active lane; None for all of them."""
         some = mask.reshape(self.warps, self.warp_size).any(axis=1)
         return None if some.all() else frozenset(int(w) for w in np.flatnonzero(some))
 
@@ -576,7 +576,7 @@ class _Walk:
         return items + self.region(index, mask, loop.last or frozenset())
 
     def may_grow(self, index: int) -> bool:
-        """Whether the graph is small enough for a loop to be taken apart; else that is noted."""
+        """Return True if the graph is small enough to take a loop apart; else note it."""
         if self.is_small():
             return True
         message = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
@@ -589,12 +589,12 @@ class _Walk:
         return self.count < _MAX_ITEMS
 
     def trips_by_warp(self, trips: IntArray, mask: BoolArray) -> tuple[int, ...]:
-        """How often each warp of the block runs a loop: as often as the last of its threads."""
+        """Return the trip count of each warp of the block: the largest of its active threads."""
         shaped = np.where(mask, trips, 0).reshape(self.warps, self.warp_size)
         return tuple(shaped.max(axis=1).clip(0).tolist())
 
     def iterations(self, index: int, mask: BoolArray, trips: int) -> list[GraphItem]:
-        """Of a loop that stays one, or becomes several where its iterations decide differently."""
+        """Return a loop as one item, or as several where its iterations decide differently."""
         items: list[GraphItem] = []
         for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, trips)]):
             self.set_counter(index, iteration)
@@ -622,7 +622,7 @@ class _Walk:
         return cuts or [(trips // 2, trips)]
 
     def decisions_of(self, index: int, trips: int) -> list[BoolArray]:
-        """By iteration and lane, what is decided by the counter of a loop."""
+        """Return, by iteration and lane, the decisions that depend on the counter of a loop."""
         if index not in self.varying:
             return []
         saved = self.names, self.memo
@@ -635,8 +635,8 @@ class _Walk:
         return [v != 0 for v in decided if v is not None]
 
     def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
-        """By iteration, whether one warp more executes a block that data decides, so that as many
-        do on average as in executed blocks; of blocks that matter."""
+        """Return, by iteration, True where one warp more executes a block that data decides, so
+        that as many do on average as in executed blocks; only for blocks that matter."""
         parts: list[tuple[float, float]] = []
         whole = 0.0
         for block in self.program.blocks.values() if self.counts.work is not None else ():
@@ -694,7 +694,7 @@ class _Walk:
     def walk_iteration(
         self, index: int, lanes: BoolArray
     ) -> tuple[list[GraphItem], IterationWalked]:
-        """What the iteration that counters stand at executes."""
+        """Return the items of the iteration at which counters stand, and what walking it found."""
         decisions = self.apart_now[index] = Decisions()
         first, order = self.count, self.order
         made = self.region(index, lanes)
@@ -704,7 +704,7 @@ class _Walk:
         return made, walked
 
     def repeats(self, index: int, lanes: BoolArray, last: IterationWalked) -> bool:
-        """Whether an iteration decides all that the ``last`` one that was walked did."""
+        """Return True if an iteration decides the same as the ``last`` one that was walked."""
         decisions = self.apart_now[index]
         if decisions.by_size and not (
             self.count + last.count < _MAX_ITEMS or last.first >= _MAX_ITEMS
@@ -713,8 +713,7 @@ class _Walk:
         return last.decided is not None and self.decisive_values(decisions, lanes) == last.decided
 
     def decisive_values(self, decisions: Decisions, lanes: BoolArray) -> tuple[bytes, ...] | None:
-        """The values that decide, at the iteration that counters stand at; None where they do not
-        tell."""
+        """Return the values that decide the current iteration; None if they do not tell."""
         if not decisions.complete:
             return None
         values = [self.value(v) for v in tuple(decisions.noted.values())]
@@ -762,7 +761,7 @@ class BlockDecisions:
 
     @property
     def axes(self) -> frozenset[int]:
-        """Of the grid, those that decisions depend on."""
+        """Return the axes of the grid that decisions depend on."""
         return frozenset().union(*(part.axes for part in self.parts))
 
     def cost(self, box: Box) -> int:
@@ -816,7 +815,7 @@ class BlockDecisions:
         return places[first], which.reshape(-1)
 
     def _values(self, part: _Decision, places: IntArray) -> IntArray:
-        """What it is for the threads of each block, or for all of them."""
+        """Return the values of a decision for the threads of each block, or for all of them."""
         walk = self.walk
         walk.place(places.T[:, :, None])
         known = walk.symbols.evaluate(part.value, walk.names, walk.memo)
@@ -856,7 +855,7 @@ def _weights(count: int, number: int) -> IntArray:
 
 
 def _blocks_by_loop(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
-    """By loop (-1: the kernel), its blocks in their order; a loop within it is its header."""
+    """Return each loop's blocks in order (-1: the kernel's); a loop within it is its header."""
     headers: dict[int, list[tuple[int, int]]] = {}
     for x in program.loops:
         headers.setdefault(x.header, []).append((x.parent, x.index))

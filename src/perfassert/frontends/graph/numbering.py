@@ -1,4 +1,4 @@
-"""What warps execute, as nodes and loops of a graph, with the edges that barriers mean."""
+"""Numbering of what warps execute, as nodes and loops of a graph, with the edges of barriers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OFF = "move"
 
 @dataclass(frozen=True, slots=True)
 class _Setter:
-    """An instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
+    """Instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
     before."""
 
     item: GraphItem
@@ -34,7 +34,7 @@ class _Setter:
 
 
 _State = dict[Union[int, str], list[list[_Setter]]]
-"""By barrier, or by register where the hardware itself holds back whoever reads it."""
+"""Pending setters by barrier, or by register where the hardware itself holds back its readers."""
 _ROUNDS = 16
 """Iterations after which groups of copies are no longer followed."""
 _ASYNC = -2  # asynchronous copies that no group has collected yet
@@ -42,7 +42,7 @@ _HELD = -3  # what the warp waits for before it issues anything else
 
 
 class Numbering:
-    """Items → nodes and loops, with the edges that barriers mean."""
+    """Conversion of items to nodes and loops, with the edges that barriers mean."""
 
     def __init__(self, touches: Mapping[int, tuple[int, ...]]) -> None:
         self.touches = touches
@@ -120,7 +120,7 @@ class Numbering:
             before = shape
 
     def older(self, setter: _Setter, loop: int) -> _Setter:
-        """As the next iteration of the loop sees it."""
+        """Return a setter as the next iteration of the loop sees it."""
         if setter.carried == loop:
             return replace(setter, distance=setter.distance + 1)
         inside = setter.carried < 0 and loop in self.chains[setter.item.number]
@@ -156,7 +156,7 @@ class Numbering:
             state.setdefault(instruction.frees, []).append([_Setter(item)])
 
     def hold_back(self, item: GraphItem, instruction: ProgramInstruction, state: _State) -> None:
-        """Who has to wait without a barrier that says so: all that follow, or readers."""
+        """Note what waits without a barrier: all later instructions, or a register's readers."""
         if Role.HOLDS_WARP in instruction.roles:
             state[_HELD] = [[_Setter(item)]]
         if Role.INTERLOCKS in instruction.roles:
@@ -164,8 +164,8 @@ class Numbering:
             state.update((register, [[_Setter(item)]]) for register in instruction.defines)
 
     def held_back(self, instruction: ProgramInstruction, state: _State) -> list[_Setter]:
-        """What the hardware itself waits for: instructions that hold their warp, and results of
-        matrix units in registers."""
+        """Return the setters that the hardware itself waits for: instructions that hold their warp,
+        and results of matrix units in registers."""
         if not self.interlocked and _HELD not in state:
             return []
         touched: tuple[int | str, ...] = (_HELD,)
@@ -224,7 +224,7 @@ class Numbering:
 
 
 def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
-    """Barriers of which some wait leaves groups pending."""
+    """Return the barriers of which some wait leaves groups pending."""
     barriers: set[int] = set()
     for item in items:
         if item.instruction is None:
@@ -235,7 +235,7 @@ def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
 
 
 def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
-    """All but the last groups of the barrier."""
+    """Return all but the last groups of the barrier."""
     groups = state.get(wait.barrier, [])
     done = groups[: max(0, len(groups) - wait.pending)]
     state[wait.barrier] = groups[len(done) :]
@@ -243,7 +243,7 @@ def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
 
 
 def _is_late(instruction: ProgramInstruction) -> bool:
-    """Whether it arrives when what was started before it is complete, as the commit of products."""
+    """Return True if its arrival waits for matrix instructions before it, as that of a commit."""
     return instruction.meets is not None and instruction.meets.late
 
 

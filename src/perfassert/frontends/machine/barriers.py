@@ -1,4 +1,4 @@
-"""Which barriers SASS instructions use: mbarriers in shared memory, named ones, the cluster's."""
+"""Barriers that SASS instructions use: mbarriers in shared memory, named ones, the cluster's."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _OF_CLUSTER = ("UCGABAR_ARV", "UCGABAR_WAIT")
 
 
 def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """What names the barrier, then the parity that is waited for, the bytes that an arrival expects
-    or the threads of a named one."""
+    """Return the operand that names the barrier, then the parity that is waited for, the bytes that
+    an arrival expects or the threads of a named barrier."""
     base, operands = instruction.base, instruction.operands
     memory = [o for o in operands if o.kind == "memory"]
     if base == "SYNCS" and memory and _arrives_or_waits(instruction):
@@ -37,7 +37,7 @@ def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
 def barrier_use(
     instruction: Instruction, values: Sequence[Expression], symbols: ExpressionPool
 ) -> BarrierUse | None:
-    """``values`` of the operands above; None for an instruction that has to do with no barrier."""
+    """Return the use of a barrier, from ``values`` of its operands; None without a barrier."""
     base, modifiers = instruction.base, instruction.modifiers
     if base in _OF_CLUSTER:
         arrives = base == "UCGABAR_ARV"

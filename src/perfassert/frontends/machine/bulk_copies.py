@@ -13,7 +13,7 @@ _TENSOR = ("UTMALDG", "UTMASTG", "UTMAREDG")
 
 
 def copy_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """The descriptor and the coordinates, innermost first; or the address and the size."""
+    """Return the descriptor and the coordinates, innermost first; or the address and the size."""
     base, operands = instruction.base, instruction.operands
     memory = [o for o in operands if o.kind == "memory" and len(o.parts) == 1]
     if base in _TENSOR and len(memory) == 2:
@@ -27,7 +27,7 @@ def copy_operands(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def bulk_copy(instruction: Instruction, values: Sequence[Expression]) -> BulkCopy | None:
-    """``values`` of the operands above."""
+    """Return the bulk copy of an instruction, with ``values`` of the operands above."""
     if not values:
         return None
     loads = instruction.base == "UTMALDG" or instruction.modifiers[:1] == ("S",)

@@ -14,7 +14,7 @@ EXIT = -1
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """How control leaves an instruction.
+    """Jump at the end of an instruction, as its possible targets.
 
     ``targets``: instruction indices, :data:`EXIT` for the end of the thread; ``conditional``:
     the instruction after it may follow too.
@@ -26,7 +26,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class ControlEdge:
-    """From one block to another; ``taken``: by the jump at its end, or by falling through."""
+    """Edge from one block to another; ``taken``: by the jump at its end, or by falling through."""
 
     source: int
     target: int
@@ -72,11 +72,11 @@ class Flow:
     irreducible: frozenset[int]
 
     def dominates(self, a: int, b: int) -> bool:
-        """Whether every path to ``b`` passes through ``a``."""
+        """Return True if every path to ``b`` passes through ``a``."""
         return is_above(a, b, self.dominator)
 
     def postdominates(self, a: int, b: int) -> bool:
-        """Whether every path from ``b`` to the end passes through ``a``."""
+        """Return True if every path from ``b`` to the end passes through ``a``."""
         return is_above(a, b, self.postdominator)
 
     def chain(self, loop: int) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class Flow:
 
 
 def is_above(a: int, b: int, tree: Mapping[int, int]) -> bool:
-    """Whether ``a`` is ``b`` or an ancestor of it in a tree of immediate dominators."""
+    """Return True if ``a`` is ``b`` or an ancestor of it in a tree of immediate dominators."""
     while b != a:
         if b not in tree or tree[b] == b:
             return False
@@ -94,7 +94,9 @@ def is_above(a: int, b: int, tree: Mapping[int, int]) -> bool:
 
 
 def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -> Flow:
-    """The flow of ``count`` instructions that starts at the first one."""
+    """Return the flow of ``count`` instructions that starts at the first one."""
+    # Of 5 instructions, a conditional jump 1 → 4 and a jump 3 → 1 make blocks 0, 1, 2–3 and 4, of
+    # which 1 dominates 2–3 and 4; the edge from 2–3 back to 1 makes a loop of 1 and 2–3.
     leaders = {0, *(label for label in labels if 0 <= label < count)}
     for index, jump in jumps.items():
         leaders.update(t for t in jump.targets if 0 <= t < count)
@@ -155,7 +157,7 @@ def _reverse_postorder(graph: nx.DiGraph) -> list[int]:
 
 
 def immediate_postdominators(graph: nx.DiGraph) -> dict[int, int]:
-    """Those of a graph with :data:`EXIT`, to which endless loops are given an edge."""
+    """Return the immediate postdominators; endless loops are given an edge to :data:`EXIT`."""
     backward = graph.reverse(copy=True)
     for component in nx.strongly_connected_components(graph):
         leaves = any(t not in component for n in component for t in graph.successors(n))
@@ -168,7 +170,7 @@ def immediate_postdominators(graph: nx.DiGraph) -> dict[int, int]:
 def _loops(
     graph: nx.DiGraph, order: Sequence[int], dominator: Mapping[int, int]
 ) -> tuple[tuple[NaturalLoop, ...], frozenset[int]]:
-    """Natural loops, those with the same header merged; outer before inner."""
+    """Return natural loops, those with the same header merged; outer before inner."""
     position = {block: i for i, block in enumerate(order)}
     latches: dict[int, list[int]] = {}
     irreducible = set()

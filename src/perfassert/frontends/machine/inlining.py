@@ -11,7 +11,7 @@ from perfassert.frontends.machine.sass import Instruction, Listing
 TWICE_GUARDED = ("BRA", "EXIT", "KILL")
 """Instructions with a predicate among their operands that must hold, too."""
 LIBRARY = ("cuda_sm", "__internal", "__nv_")
-"""In the names of routines that the compiler brings along."""
+"""Parts of the names of routines that the compiler brings along."""
 _MAX_PLACED = 100_000
 _MAX_DEPTH = 8
 
@@ -27,7 +27,7 @@ class PlacedInstruction:
 
     @property
     def in_library(self) -> bool:
-        """Whether it lies in a routine that the compiler brought along."""
+        """Return True if the instruction lies in a routine that the compiler brought along."""
         return any(mark in self.routine for mark in LIBRARY)
 
 
@@ -54,7 +54,7 @@ class _Placer:
         self.notes: dict[str, None] = {}
 
     def returns(self, entry: int, entries: Collection[int]) -> bool:
-        """Whether what is called there comes back; ptxas leaves loops by calls that do not."""
+        """Return True if the code at ``entry`` returns; ptxas leaves loops by calls that do not."""
         end = min((e for e in entries if e > entry), default=len(self.listing.instructions))
         return any(i.base == "RET" for i in self.listing.instructions[entry:end])
 
@@ -63,7 +63,7 @@ class _Placer:
         return tuple(self.placed), self.jumps, tuple(self.notes)
 
     def function(self, start: int, calls: tuple[int, ...], active: tuple[int, ...]) -> int:
-        """Append a copy of the function that starts at ``start``; where the copy begins."""
+        """Append a copy of the function that starts at ``start``; return where it begins."""
         following = [s for s in self.starts if s > start]
         stop = following[0] if following else len(self.listing.instructions)
         shift = len(self.placed) - start

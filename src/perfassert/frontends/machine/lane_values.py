@@ -1,4 +1,4 @@
-"""How a kernel's registers differ between the lanes of a warp, from its listing, without a launch.
+"""Differences of registers between the lanes of a warp, from a listing, without a launch.
 
 The listing is read once, in its order. The value of a register is that of the first warp of a
 block which is at least a warp wide in x: a number that all lanes have in common, where it is known,
@@ -25,8 +25,7 @@ SAME: Lanes = (0,) * LANES
 _NUMBERS: Lanes = tuple(range(LANES))
 
 FAR = 1 << 20
-"""How many times farther lanes are apart where an unknown number, such as the length of a row, is
-multiplied."""
+"""Factor that stands for an unknown number, such as the length of a row, in lane differences."""
 _LARGEST = 1 << 50  # beyond, a number is no address
 _WORD_BITS = 32
 _SIGN_BITS = 31
@@ -39,15 +38,15 @@ _OFFSET = re.compile(r"([+-])(0x[0-9a-f]+|-0x[0-9a-f]+)\s*$")
 
 
 class LaneValue(NamedTuple):
-    """``base``: what all lanes have in common, None where it is unknown; ``lanes``: by how much
-    each of them differs, None where data decides."""
+    """Value of a register in each lane. ``base``: the number that all lanes have in common, None if
+    it is unknown; ``lanes``: the difference of each lane to it, None if data decides."""
 
     base: int | None
     lanes: Lanes | None
 
     @property
     def is_uniform(self) -> bool:
-        """Tell whether all lanes have the same."""
+        """Return True if all lanes have the same value."""
         return self.lanes == SAME
 
 
@@ -56,8 +55,8 @@ VARIED = LaneValue(None, None)
 
 
 class Address(NamedTuple):
-    """Bytes from an unknown start: ``lanes`` and ``offset``; ``base``: tells addresses apart that
-    differ by more than the offset."""
+    """Address in each lane, in bytes from an unknown start: ``lanes`` and ``offset``; ``base``:
+    tells addresses apart that differ by more than the offset."""
 
     lanes: Lanes | None
     offset: int
@@ -119,7 +118,7 @@ class LaneValues:
                 self._assign(f"{match[1]}{following}", others, from_data)
 
     def depends_on_data(self, text: str) -> bool:
-        """Tell whether anything in an operand was computed from what was loaded."""
+        """Return True if anything in an operand was computed from loaded data."""
         names = [match[2] for match in _REGISTER.finditer(text)]
         if match := _PREDICATE.match(text):
             names.append(match[1])
@@ -172,7 +171,7 @@ _ZERO = LaneValue(0, SAME)
 
 
 def add(*values: LaneValue) -> LaneValue:
-    """The sum."""
+    """Return the sum of two values."""
     lanes: Lanes | None = SAME
     base: int | None = 0
     for value in values:
@@ -185,7 +184,7 @@ def add(*values: LaneValue) -> LaneValue:
 
 
 def scale(value: LaneValue, factor: int) -> LaneValue:
-    """The product with a known number."""
+    """Return the product of a value with a known number."""
     if value.lanes is None:
         return VARIED
     base = None if value.base is None else _within_range(value.base * factor)
@@ -200,7 +199,7 @@ def _within_range(number: int) -> int | None:
 
 
 def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
-    """The product; known only where a factor is."""
+    """Return the product of two values; it is known only if a factor is."""
     for a, b in ((one, other), (other, one)):
         if a.is_uniform and a.base is not None:
             return scale(b, a.base) if a.base else _ZERO
@@ -211,14 +210,14 @@ def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
 
 
 def join(one: LaneValue, other: LaneValue) -> LaneValue:
-    """One of the two."""
+    """Return the value that is one of the two."""
     if one == other:
         return one
     return LaneValue(None, one.lanes) if one.lanes == other.lanes else VARIED
 
 
 def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
-    """A function of numbers, lane by lane, where all are known."""
+    """Return a function of numbers, lane by lane, if all of them are known."""
     if all(v.is_uniform for v in values) and any(v.base is None for v in values):
         return UNIFORM
     if any(v.base is None or v.lanes is None for v in values):
@@ -229,7 +228,7 @@ def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
 
 
 def _condition(sources: Sequence[LaneValue]) -> LaneValue:
-    """Whether data decides, the number of the lane, or neither."""
+    """Return the kind of a condition: decided by data, by the number of the lane, or by neither."""
     if any(s.lanes is None for s in sources):
         return VARIED
     return UNIFORM if all(s.is_uniform for s in sources) else LaneValue(None, _NUMBERS)
@@ -316,7 +315,7 @@ def _select(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) 
 
 
 def _least(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
-    """An index that is kept within bounds: only lanes at the edge notice."""
+    """Return an index that is kept within bounds: only lanes at the edge differ."""
     one, two = (*s, VARIED, VARIED)[:2]
     for a, b in ((one, two), (two, one)):
         if a.is_uniform and b.lanes is not None:

@@ -17,7 +17,7 @@ _NO_EFFECT = (
 
 
 def _branch(i: LoweringStep) -> None:
-    """A predicate operand decides besides the guard."""
+    """Translate a branch: a predicate operand decides besides the guard."""
     target = i.place_of(i.all_operands[-1])
     if "DIV" in i.modifiers or "CONV" in i.modifiers:
         i.emit(Kind.BRANCH_DIVERGED, (), (), (target, int("CONV" in i.modifiers)))
@@ -49,7 +49,7 @@ def _return(i: LoweringStep) -> None:
 
 
 def _branch_into_function(i: LoweringStep, returns: int) -> None:
-    """The address in the register counts from the start of the function that is named."""
+    """Translate a jump by a register that counts from the start of the named function."""
     text = i.all_operands[-1].text
     match = _INDIRECT.match(_register_text(text))
     if match is None:
@@ -75,7 +75,7 @@ def _register_text(text: str) -> str:
 
 
 def _indirect(i: LoweringStep) -> None:
-    """``BRX R2 -0x180``: relative to what follows."""
+    """Translate ``BRX R2 -0x180``: the offset is relative to the next instruction."""
     match = _INDIRECT.match(_register_text(i.all_operands[-1].text))
     if match is None:
         raise Untranslated(i.instruction.text)
@@ -113,7 +113,7 @@ def _break(i: LoweringStep) -> None:
 
 
 def _bmov(i: LoweringStep) -> None:
-    """Between a barrier register and another one."""
+    """Translate a move between a barrier register and another register."""
     target, source = i.all_operands[0], i.all_operands[1]
     if target.kind == "special":
         value = i.registers.number_of(source.name)

@@ -69,7 +69,7 @@ def _r2ur(i: LoweringStep) -> None:
 
 
 def _add(i: LoweringStep, places: tuple[int, ...]) -> None:
-    """Two or three terms; behind them the carries that ``.X`` adds."""
+    """Translate a sum of two or three terms, with the carries that ``.X`` adds."""
     if "64" in i.modifiers:
         _add_pairs(i, places)
         return
@@ -115,7 +115,7 @@ def _iadd(i: LoweringStep) -> None:
 
 
 def _add_lanes(i: LoweringStep) -> int:
-    """The sum of the first two operands, lane by lane."""
+    """Translate the sum of the first two operands, lane by lane."""
     (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
     minus = (first | second << 1,)
     return _each_lane(i, (a, b), lambda left, right: i.new(Kind.ADD, (left, right, 0), minus))
@@ -141,7 +141,7 @@ def _imad(i: LoweringStep) -> None:
 
 
 def _multiply(i: LoweringStep, carry: tuple[int, ...]) -> None:
-    """Low words; moves and sums are written as products with 0 and 1."""
+    """Translate the low words of products; moves and sums are written as products with 0 and 1."""
     a, b = i.word(0), i.word(1)
     c, negated = i.split_minus(2)
     if not a or not b:

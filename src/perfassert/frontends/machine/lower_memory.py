@@ -159,7 +159,7 @@ def _atomic(i: LoweringStep) -> None:
 
 
 def _combine(i: LoweringStep) -> tuple[Combining, bool]:
-    """What is combined, and whether the engine can."""
+    """Return the operation of an atomic access, and True if the engine can combine it."""
     combine = require(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
     floats = _FLOATS.intersection(i.modifiers)
     if floats == {"F32"} and combine is Combining.ADD:
@@ -168,7 +168,7 @@ def _combine(i: LoweringStep) -> tuple[Combining, bool]:
 
 
 def _turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
-    """Of one that returns nothing. Increments take as long as floating-point additions."""
+    """Return the turn of an atomic without a result; increments take as long as float additions."""
     floats = _FLOATS.intersection(i.modifiers)
     if combine in (Combining.ADD, Combining.FLOAT_ADD):
         if floats:
@@ -223,13 +223,13 @@ MEMORY: Mapping[str, Callable[[LoweringStep], None]] = {
 
 
 def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """What says for how long ``NANOSLEEP`` sleeps."""
+    """Return the operand for the duration of a ``NANOSLEEP``."""
     return instruction.operands[-1:] if instruction.base == "NANOSLEEP" else ()
 
 
 def inputs(i: LoweringStep) -> tuple[Micro, ...]:
-    """What analyses ask of an instruction: the operands of barriers, bulk copies, descriptors and
-    sleeps, else what it accesses; of a copy the global side first."""
+    """Return the values that analyses need of an instruction: the operands of barriers, bulk
+    copies, descriptors and sleeps, else its accesses; of a copy, the global side first."""
     instruction = i.instruction
     own = (
         *barrier_operands(instruction), *copy_operands(instruction),
@@ -244,7 +244,7 @@ def inputs(i: LoweringStep) -> tuple[Micro, ...]:
 
 
 def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
-    """Of an instruction without a translation."""
+    """Return the access of an instruction without a translation."""
     base = i.instruction.base
     space, size = _space(i), _bytes(i)
     detail: tuple[int, ...] = ()
@@ -265,7 +265,7 @@ def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
 
 
 def _input(i: LoweringStep, operand: Operand) -> Micro:
-    """A word; or an address in shared memory, of which nothing is accessed."""
+    """Return an input: a word, or an address in shared memory that is not accessed."""
     try:
         if operand.kind != "memory":
             i.operands = Words((operand,))
@@ -277,7 +277,7 @@ def _input(i: LoweringStep, operand: Operand) -> Micro:
 
 
 def _unknown_word(i: LoweringStep, operand: Operand) -> int:
-    """A register of which nobody knows what it holds."""
+    """Return a register whose content is not known."""
     return i.registers.special(f"operand {operand.text}")
 
 

@@ -1,4 +1,4 @@
-"""SASS → executable operations (:mod:`perfassert.kernel.machine`).
+"""Lowering of SASS to executable operations (:mod:`perfassert.kernel.machine`).
 
 What has no translation becomes :attr:`Kind.UNKNOWN`, whose results nobody may rely on; it is never
 a wrong value. Calls are not inlined: return addresses are values like any other.
@@ -37,7 +37,7 @@ _TABLE: Mapping[str, Callable[[LoweringStep], None]] = {**INTEGER, **FLOAT, **ME
 
 
 def executable(binary: Binary) -> MachineCode:
-    """The kernel as it can be executed.
+    """Return the kernel as it can be executed.
 
     Raises :class:`~perfassert.KernelSourceError` for a listing that cannot be read.
     """
@@ -55,7 +55,7 @@ def lower(binary: Binary) -> Lowered:
 
 
 def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
-    """The binary's listing as machine operations."""
+    """Return the binary's listing as machine operations."""
     addresses = code_addresses(listing)
     registers = Registers()
     instructions = tuple(
@@ -92,7 +92,7 @@ def _valid_places(places: Iterable[int], listing: Listing) -> frozenset[int]:
 
 
 def code_addresses(listing: Listing) -> list[int]:
-    """A byte address for every instruction, unique over the listing's sections."""
+    """Return a byte address for every instruction, unique over the listing's sections."""
     addresses = []
     section, last = 0, -1
     for instruction in listing.instructions:
@@ -139,7 +139,7 @@ def _translate(
 
 
 def _unknown_operations(instruction: Instruction, step: LoweringStep, arch: str) -> list[Micro]:
-    """What stands for an instruction without a translation: what it may have changed."""
+    """Return stand-ins for an untranslated instruction: they set what it may have changed."""
     targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     roles = opcode_roles(instruction.opcode, arch)
     if Role.IS_GRANTED in roles:

@@ -26,7 +26,7 @@ _NUMBERED = re.compile(r"\D+\d+")
 
 
 class Untranslated(Exception):
-    """The instruction has no translation, or has operands that its translation does not know."""
+    """Instruction without a translation, or with operands that its translation does not know."""
 
 
 def knows(modifiers: str) -> Callable[[Translation], Translation]:
@@ -45,14 +45,14 @@ def knows(modifiers: str) -> Callable[[Translation], Translation]:
 
 
 class Known(dict[K, V]):
-    """A table of what translations know; anything else is :class:`Untranslated`."""
+    """Table of known names; looking up any other one raises :class:`Untranslated`."""
 
     def __missing__(self, key: K) -> V:
         raise Untranslated(str(key))
 
 
 class Words(tuple[T, ...]):
-    """Operands or modifiers; a place that is not there is :class:`Untranslated`."""
+    """Operands or modifiers; a place beyond the last raises :class:`Untranslated`."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class Registers:
 
     @property
     def names(self) -> dict[int, str]:
-        """What the listing calls its registers and predicates."""
+        """Names of registers and predicates in the listing, by number."""
         return {
             number: key
             for key, number in self._numbers.items()
@@ -96,7 +96,7 @@ class Registers:
 
     @property
     def presets(self) -> tuple[Preset, ...]:
-        """What is filled before the first instruction."""
+        """Registers that are filled before the first instruction."""
         return tuple(self._presets)
 
     def number_of(self, name: str) -> int:
@@ -124,7 +124,7 @@ class Registers:
         )
 
     def special(self, name: str) -> int:
-        """What the launch, not the program, says: ``threadIdx.x``, ``laneid``, …"""
+        """Return the register of a value that the launch sets: ``threadIdx.x``, ``laneid``, …"""
         return self._preset_register(("special", name), PresetSource.SPECIAL, name=name)
 
     def temporary(self) -> int:
@@ -136,7 +136,7 @@ class Registers:
         return number
 
     def start(self, uniform: bool) -> None:
-        """At the start of an instruction, whose results are uniform or not."""
+        """Start an instruction, whose results are uniform or not."""
         self._temporary = 0
         self._uniform = uniform
 
@@ -157,7 +157,7 @@ class Registers:
 
 
 class LoweringStep:
-    """What a translation sees; it appends to ``operations``."""
+    """Translation of one instruction, as its rule sees it; rules append to ``operations``."""
 
     def __init__(
         self,
@@ -188,12 +188,12 @@ class LoweringStep:
 
     @property
     def target(self) -> int:
-        """Its number; -1 where the result is discarded."""
+        """Number of the register that is written; -1 if the result is discarded."""
         return self.result(self.target_operand)
 
     @property
     def target_pair(self) -> tuple[int, int]:
-        """Two words."""
+        """Two words that are written: low and high."""
         low, high = self.target_words(2)
         return low, high
 
@@ -334,7 +334,7 @@ class LoweringStep:
         return self._addresses[self._place_of_label(label)]
 
     def next_address(self) -> int:
-        """Behind this instruction."""
+        """Address of the next instruction."""
         return self._addresses[self.instruction.index] + 16
 
     def place_of(self, operand: Operand) -> int:
@@ -382,7 +382,7 @@ def _float_value(operand: Operand) -> float:
 
 
 def parse_float(text: str) -> float:
-    """Read a number; what is none is :class:`Untranslated`."""
+    """Return the number in a float literal; raises :class:`Untranslated` for any other text."""
     try:
         return float(text)
     except ValueError:

@@ -26,11 +26,11 @@ _BITS_OF_K = 256
 """Bits of one row of an operand."""
 _INTEGERS = ("s8", "b1")
 _QUARTER, _HALF = (8, 8, 4), (16, 8, 4)
-"""What one step of Volta's HMMA.884 does of m16n16k4, to 32 and to 16 bits."""
+"""Parts of m16n16k4 that one step of Volta's HMMA.884 computes, to 32 and to 16 bits."""
 
 
 def matrix_variant(instruction: Instruction) -> MatrixVariant | None:
-    """The shape and types of a matrix instruction; None for any other."""
+    """Return the shape and types of a matrix instruction; None for any other."""
     base, modifiers = instruction.base, instruction.modifiers
     if base not in _BASES:
         return None
@@ -49,7 +49,7 @@ def matrix_variant(instruction: Instruction) -> MatrixVariant | None:
 
 
 def descriptor_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """The register with the shape and types of a ``tcgen05.mma``."""
+    """Return the register with the shape and types of a ``tcgen05.mma``."""
     if instruction.base not in _ONE_THREAD:
         return ()
     matches = (_DESCRIPTOR.fullmatch(o.name) for o in instruction.operands)
@@ -57,8 +57,8 @@ def descriptor_operands(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def described_variant(instruction: Instruction, descriptor: int | None) -> MatrixVariant | None:
-    """Of a ``tcgen05.mma``, by the bits of its instruction descriptor (PTX ISA, "Instruction
-    descriptor"); None where they are not known."""
+    """Return the variant of a ``tcgen05.mma`` from the bits of its instruction descriptor (PTX ISA,
+    "Instruction descriptor"); None if they are not known."""
     kinds = _ONE_THREAD.get(instruction.base)
     if kinds is None or descriptor is None:
         return None
@@ -79,7 +79,7 @@ def described_variant(instruction: Instruction, descriptor: int | None) -> Matri
 
 
 def _has_scales(instruction: Instruction) -> bool:
-    """Whether scales in tensor memory stand behind the descriptor of a ``tcgen05.mma``."""
+    """Return True if scales in tensor memory stand behind the descriptor of a ``tcgen05.mma``."""
     names = [o.name for o in instruction.operands]
     place = next(i for i, name in enumerate(names) if _DESCRIPTOR.fullmatch(name))
     return any(name.startswith("tmem") for name in names[place + 1 :])
@@ -106,7 +106,7 @@ def _accumulator(base: str, modifiers: tuple[str, ...]) -> str:
 
 
 def fragment_words(instruction: Instruction, role: str) -> int:
-    """Registers of a lane that hold its part of operand ``"A"``, ``"B"``, ``"C"`` or ``"D"``."""
+    """Return a lane's registers with its part of operand ``"A"``, ``"B"``, ``"C"`` or ``"D"``."""
     variant = matrix_variant(instruction)
     if variant is None:
         return 1

@@ -1,4 +1,4 @@
-"""What an opcode means, as classes and roles: one data table per architecture family."""
+"""Meaning of opcodes, as classes and roles: one data table per architecture family."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from perfassert.kernel.roles import Role
 from perfassert.toml.tables import loads
 
 UNKNOWN = "int32"
-"""What an opcode that no table has is taken for."""
+"""Class that stands in for an opcode that no table has."""
 _FAMILIES = ((100, "blackwell"), (90, "hopper"), (80, "ampere"), (0, "volta"))
 _ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class OpcodeTable:
-    """Of one family. ``classes``: by opcode; ``roles``: by opcode (``"*"``: any), the modifiers
-    that it must have and what it does then; ``unsourced``: opcodes of which no source tells what
-    they take, so that their class stands in;
-    ``longest_sleep`` in nanoseconds."""
+    """Opcodes of one architecture family. ``classes``: by opcode; ``roles``: by opcode (``"*"``:
+    any), the modifiers that it must have and its role then; ``unsourced``: opcodes whose cost no
+    source gives, so that their class stands in; ``longest_sleep`` in nanoseconds."""
 
     classes: Mapping[str, str]
     roles: Mapping[str, tuple[tuple[frozenset[str], Role], ...]]
@@ -31,7 +30,7 @@ class OpcodeTable:
 
 @lru_cache(maxsize=4096)
 def operation_class(opcode: str, arch: str) -> str | None:
-    """The class of ``"LDG.E.64"`` on ``"sm_80"``; None for an unknown opcode."""
+    """Return the class of ``"LDG.E.64"`` on ``"sm_80"``; None for an unknown opcode."""
     table = opcode_table(_family(arch)).classes
     base, *modifiers = opcode.split(".")
     for modifier in modifiers:
@@ -42,17 +41,17 @@ def operation_class(opcode: str, arch: str) -> str | None:
 
 
 def is_unsourced(opcode: str, arch: str) -> bool:
-    """Whether the class of ``"MATCH.ANY"`` is an assumption for want of a measurement."""
+    """Return True if the class of ``"MATCH.ANY"`` is assumed for want of a measurement."""
     return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 
 def longest_sleep(arch: str) -> int:
-    """Nanoseconds after which a warp wakes up, however long it was to sleep."""
+    """Return the nanoseconds after which a warp wakes up, however long it was to sleep."""
     return opcode_table(_family(arch)).longest_sleep
 
 
 def opcode_roles(opcode: str, arch: str) -> frozenset[Role]:
-    """What ``"MUFU.RCP"`` does on ``"sm_80"``."""
+    """Return the roles of an opcode (``"MUFU.RCP"``) on an architecture (``"sm_80"``)."""
     table = opcode_table(_family(arch)).roles
     base, *modifiers = opcode.split(".")
     candidates = (*table.get(base, ()), *table.get(_ANY, ()))
@@ -67,7 +66,7 @@ def _family(arch: str) -> str:
 
 @lru_cache(maxsize=8)
 def opcode_table(family: str) -> OpcodeTable:
-    """The table of ``"volta"``, ``"ampere"``, …, with what it inherits."""
+    """Return the table of ``"volta"``, ``"ampere"``, …, with what it inherits."""
     text = (
         files("perfassert.frontends.machine").joinpath(f"opcodes/{family}.toml").read_text("utf-8")
     )

@@ -1,4 +1,4 @@
-"""Operand lists of SASS."""
+"""Splitting of SASS operand lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def split_operands(text: str) -> Iterator[str]:
-    """The parts of ``text`` between commas; those inside brackets do not separate."""
+    """Return the parts of ``text`` between commas; commas inside brackets do not separate."""
     if not text:
         return
     depth = start = 0

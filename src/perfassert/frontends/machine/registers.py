@@ -1,5 +1,5 @@
-"""Which of its operands an instruction writes; and which registers one without a translation writes
-and reads, whose operations cannot say it."""
+"""Operands that an instruction writes, and the registers that one without a translation writes and
+reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAIRS = ("DMNMX", "FADD2", "FMUL2", "FFMA2")
 
 
 def written_registers(instruction: Instruction) -> tuple[str, ...]:
-    """Registers and predicates that an instruction without a translation writes."""
+    """Return the registers and predicates that an instruction without a translation writes."""
     names: list[str] = []
     behind = False  # the register: a negated predicate there is read, a carry
     for operand in instruction.operands[: results(instruction)]:
@@ -38,7 +38,7 @@ def written_registers(instruction: Instruction) -> tuple[str, ...]:
 
 
 def results(instruction: Instruction) -> int:
-    """How many leading operands are written: predicates, a register, then carries or a vote."""
+    """Return how many leading operands are written: predicates, a register, carries or a vote."""
     base, operands = instruction.base, instruction.operands
     if base in _NO_RESULT and "TRY_ALLOC" not in instruction.modifiers:
         return 0
@@ -58,7 +58,7 @@ def results(instruction: Instruction) -> int:
 
 
 def _predicates_from(instruction: Instruction, place: int) -> int:
-    """The place after a run of predicates."""
+    """Return the place after a run of predicates."""
     operands = instruction.operands
     while place < len(operands) and operands[place].kind == "predicate":
         place += 1
@@ -66,7 +66,7 @@ def _predicates_from(instruction: Instruction, place: int) -> int:
 
 
 def read_registers(instruction: Instruction) -> tuple[str, ...]:
-    """Registers and predicates that an instruction without a translation reads, guard included."""
+    """Return what an instruction without a translation reads, guard included."""
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":
         result.append(instruction.guard[0])
@@ -87,7 +87,7 @@ def read_registers(instruction: Instruction) -> tuple[str, ...]:
 
 
 def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
-    """``R4`` of two words: ``R4``, ``R5``; nothing for ``RZ``."""
+    """Return an operand's registers: ``R4``, ``R5`` for two words; none for ``RZ``."""
     if operand.kind != "register" or operand.name in ("RZ", "URZ"):
         return ()
     return consecutive_registers(operand.name, words)
@@ -95,7 +95,7 @@ def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def consecutive_registers(name: str, words: int) -> tuple[str, ...]:
-    """``R4`` and as many behind it as make up ``words``."""
+    """Return ``R4`` and as many registers behind it as make up ``words``."""
     prefix = name.rstrip("0123456789")
     first = int(name[len(prefix) :])
     return tuple(f"{prefix}{first + i}" for i in range(words))

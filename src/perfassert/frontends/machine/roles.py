@@ -1,4 +1,4 @@
-"""What SASS instructions do, as roles: the only reader of opcodes for everybody above."""
+"""Roles of SASS instructions: the only reader of opcodes for the layers above."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from perfassert.kernel.roles import CountedWait, Role
 
 _BARRIER = re.compile(r"(SB|gsb)(\d)")
 _MATRIX = 8
-"""Added to the numbers of the barriers that groups of matrix instructions have."""
+"""Offset of the numbers of the barriers that groups of matrix instructions have."""
 _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
 def roles_of(placed: PlacedInstruction, arch: str) -> frozenset[Role]:
-    """Of an instruction, with what follows from the routine that it lies in."""
+    """Return the roles of an instruction, also those of the routine that it lies in."""
     roles = opcode_roles(placed.instruction.opcode, arch)
     if placed.instruction.base == "HFMA2" and _multiplies_zeros(placed.instruction):
         roles |= {Role.BUILDS_CONSTANT}
@@ -43,7 +43,7 @@ def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
 
 
 def closes_group(instruction: Instruction) -> int:
-    """``HGMMA …, gsb0``: the barrier that counts its group of matrix instructions, or -1."""
+    """Return the barrier that counts the group of ``HGMMA …, gsb0``; -1 if there is none."""
     if instruction.base == "WARPGROUP":
         return -1
     matches = (_BARRIER.fullmatch(o.name) for o in instruction.operands)

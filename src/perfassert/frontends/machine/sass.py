@@ -1,4 +1,4 @@
-"""A disassembly listing (``nvdisasm -c -hex -gi``) as instructions with control codes.
+"""Parser of a disassembly listing (``nvdisasm -c -hex -gi``): instructions with control codes.
 
 The text is no contract of NVIDIA's, so nothing here depends on more than: a line
 ``/*0090*/ @P0 BRA `(.L_x_1) ; /* 0x… */``, a second line with the high 64-bit word, labels at the
@@ -118,7 +118,7 @@ class Listing:
 
 
 def parse_listing(text: str, name: str, own: Collection[str] = ()) -> Listing:
-    """The instructions of a listing; ``name`` is what errors call it.
+    """Return the instructions of a listing; ``name`` is what errors call it.
 
     An instruction's place is the innermost of its line table that lies in one of the ``own`` files,
     those of the user: ``atomicAdd(r, 1)`` is a line of ``k.cu``, not of the header of CUDA's that
@@ -242,7 +242,7 @@ def _copying(
 
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
-    """One operand; an unknown form is kept as ``special`` text."""
+    """Return one operand; an unknown form is kept as ``special`` text."""
     bare = text.replace(".reuse", "")
     if match := _REGISTER.match(bare):
         return Operand("register", match[2], match[1] or "", match[3], text=text)

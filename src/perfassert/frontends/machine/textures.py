@@ -1,4 +1,4 @@
-"""What a texture or surface instruction is taken to touch.
+"""Bytes that a texture or surface instruction is taken to touch.
 
 Its coordinates say nothing of addresses: which layout and which element type the array has is known
 when the program runs. A texel per thread stands in, threads side by side in the order of the grid.
@@ -17,7 +17,7 @@ _WIDTHS = {"64": 8, "128": 16}
 
 
 def texel(instruction: Instruction) -> tuple[str, Direction, int] | None:
-    """What it is called, whether it is read, and its bytes; None: neither texture nor surface."""
+    """Return (``"texture"`` or ``"surface"``, direction, bytes); None for any other instruction."""
     if instruction.base in _FETCHES:
         channels = next((o.value for o in instruction.operands[::-1] if o.kind == "number"), 1)
         return "texture", Direction.LOAD, _CHANNEL * max((channels & 0xF).bit_count(), 1)
@@ -28,7 +28,7 @@ def texel(instruction: Instruction) -> tuple[str, Direction, int] | None:
 
 
 def place_of_thread(s: ExpressionPool, bytes_: int) -> Expression:
-    """Where the texel of a thread lies, in bytes, with the rows of the grid one after the other."""
+    """Return the texel's place for each thread, in bytes; rows of the grid follow one another."""
     place, width = s.zero, s.number(bytes_)
     for axis in "xyz":
         names = (f"{name}.{axis}" for name in ("threadIdx", "blockIdx", "blockDim", "gridDim"))
