@@ -252,8 +252,8 @@ class _Evaluation:
         return result
 
     def _rare_side(self, block: BasicBlock, jump: Expression) -> bool | None:
-        """Which side of a jump that depends on data is taken never to be executed, if one is:
-        True, where it jumps. How a loop is left is no matter of this."""
+        """Return the side of a jump on data that is taken never to be executed: True for jumping,
+        None if no side is. Exits and back edges of loops are not considered."""
         members = self.flow.loops[block.loop].blocks if block.loop >= 0 else self.flow.blocks
         targets = {edge.target for edge in block.edges}
         header = self.flow.loops[block.loop].header if block.loop >= 0 else EXIT
@@ -271,7 +271,8 @@ class _Evaluation:
     def _meeting(
         self, block: int, arrived: Sequence[_Departure]
     ) -> tuple[Sequence[_Departure], Expression]:
-        """What arrives at a block but by slow paths, and the block's condition."""
+        """Return the departures that reach a block other than by slow paths, and the block's
+        condition."""
         arrived = [d for d in arrived if not d.never] or arrived
         condition = self._condition(block, arrived)
         return [d for d in arrived if not d.slow] or arrived, condition
@@ -383,11 +384,12 @@ class _Evaluation:
         return value
 
     def _facts(self, condition: Expression) -> frozenset[int]:
-        """What holds where the condition does."""
+        """Return the facts that hold where the condition holds."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
     def _implied_facts(self, condition: Expression) -> frozenset[int]:
-        """What holds where the condition does, and what must be chosen in it for it to hold."""
+        """Return the facts that hold where the condition holds, and the choices that it needs to
+        hold."""
         s = self.symbols
         facts = self._facts(condition)
         for part in s.conjuncts(condition):
@@ -574,7 +576,8 @@ class _Evaluation:
         return decided
 
     def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Expression:
-        """When an exit is taken, less that no exit before it in the iteration has been taken."""
+        """Return the condition of an exit, without the parts that follow from other exits not being
+        taken."""
         s = self.symbols
         parts = s.conjuncts(exits[place].condition)
         own = {part.index for part in parts}
@@ -587,7 +590,7 @@ class _Evaluation:
         return s.all_of(part for part in parts if part.index not in earlier)
 
     def _behind(self, block: int, exit_block: int) -> bool:
-        """Whether a block runs only after the loop was not left at ``exit_block``."""
+        """Return True if a block runs only after the loop was not left at ``exit_block``."""
         return block != exit_block and self.flow.dominates(exit_block, block)
 
     def _reason(self, undecided: Sequence[_Departure]) -> str:
@@ -634,7 +637,8 @@ class _Evaluation:
         return after
 
     def _way_out(self, place: int, decided: Mapping[int, Expression]) -> Expression:
-        """Whether an exit is taken before the others, of those in one iteration the first."""
+        """Return the condition that an exit is taken before the others; in the same iteration, the
+        first one in order is taken."""
         s = self.symbols
         result = s.one
         if place in decided:
