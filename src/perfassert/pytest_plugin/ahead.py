@@ -1,4 +1,4 @@
-"""What the tests to come will want compiled, as far as that is known before they run."""
+"""Compilation of the kernels of later tests, as far as these are known before they run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AheadOfTests:
         self._ahead: Ahead | None = None
 
     def of_test(self, item: pytest.Item) -> AbstractContextManager[None]:
-        """Within the block the test runs."""
+        """Compile for later devices of a test while the test runs in the block."""
 
         def start_later(source: Source, arch: str) -> None:
             if self._ahead is None:
@@ -45,7 +45,7 @@ class AheadOfTests:
         return on_cache_miss(start_later)
 
     def close(self) -> None:
-        """Nothing more is wanted."""
+        """Stop compiling ahead."""
         if self._ahead is not None:
             self._ahead.close()
 
@@ -61,7 +61,7 @@ class AheadOfTests:
                     yield source, arch
 
     def _later_architectures(self, item: pytest.Item, arch: str) -> list[str]:
-        """Of the devices on which the same test runs later."""
+        """Return the architectures of the devices on which the same test runs later."""
         runs = self._runs[_without_device(item)]
         later = (_architecture(i) for i in runs if self._places[i] > self._places[item])
         return [other for other in dict.fromkeys(later) if other not in ("", arch)]
@@ -76,7 +76,7 @@ def _without_device(item: pytest.Item) -> object:
 
 
 def _architecture(item: pytest.Item) -> str:
-    """Of its device; empty where it has none."""
+    """Return the architecture of a test's device; empty if it has none."""
     given = item.perf_device if isinstance(item, PerfTomlItem) else _parameters(item).get("perf")
     try:
         return load_device(given).arch if isinstance(given, str) else ""

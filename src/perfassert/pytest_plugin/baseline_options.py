@@ -34,12 +34,12 @@ class Mode:
 
     @property
     def writes(self) -> bool:
-        """Whether files may change."""
+        """True if this run may write files of baselines."""
         return (self.all or self.new or self.prune or self.model) and not self.diff
 
     @property
     def words(self) -> list[str]:
-        """What a command line needs to mean the same baselines."""
+        """Words of a command line that choose the same baselines."""
         return [f"--perf-baseline={self.name}"] if self.name else []
 
 
@@ -75,7 +75,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 
 
 def mode_of(config: pytest.Config) -> Mode:
-    """From command line and ini file; :class:`pytest.UsageError` for what must not be."""
+    """Read the mode from command line and ini file; :class:`pytest.UsageError` if it is invalid."""
 
     asked, diff = config.getoption("perf_update") or [], _is_set(config, "perf-diff")
     always = config.getini("perf_update")
@@ -97,7 +97,7 @@ def mode_of(config: pytest.Config) -> Mode:
 
 
 def is_strict(config: pytest.Config) -> bool:
-    """Whether command line or ini file say ``--perf-strict``."""
+    """Return True if command line or ini file say ``--perf-strict``."""
     return _is_set(config, "perf-strict")
 
 
@@ -106,7 +106,7 @@ def _is_set(config: pytest.Config, name: str) -> bool:
 
 
 def _name(config: pytest.Config) -> str:
-    """It becomes a folder on every system."""
+    """Return the name of alternative baselines, which is a valid folder name on every system."""
     given = config.getoption("--perf-baseline")
     name = str(config.getini("perf_baseline") if given is None else given)
     if name and not _NAME.fullmatch(name):

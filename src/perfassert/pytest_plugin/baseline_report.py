@@ -1,4 +1,4 @@
-"""What the terminal says about baselines: nothing, unless there is something to do or to know."""
+"""Section of the terminal about baselines; it is left out if there is nothing to do."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _written_lines(result: Result) -> Iterator[str]:
 
 
 def _figures(entry: Entry) -> str:
-    """Of a new baseline, which a reviewer has to judge: nothing was compared."""
+    """Return the figures of a new baseline, which a reviewer has to judge."""
     if RANKING in entry:
         return f"best {entry[RANKING]['best']} of {len(entry[RANKING]['order'])}"
     return ", ".join(
@@ -85,7 +85,7 @@ def _figures(entry: Entry) -> str:
 
 
 def _diff(result: Result) -> Iterator[str]:
-    """What an update would change, as lines of the files; nothing is written."""
+    """Yield the lines of the files that an update would change; nothing is written."""
     lines: list[str] = []
     place: Path | None = None
     for record in result.records:
@@ -105,7 +105,7 @@ def _diff(result: Result) -> Iterator[str]:
 
 
 def _changes(record: Record, mode: Mode) -> list[str]:
-    """Without an update that was asked for, what a bare one would do."""
+    """Return the changed lines of one baseline; with no update requested, those of a plain one."""
     left = (mode.new or mode.prune or mode.model) and not mode.all and record.status not in WRITTEN
     if left or record.new is None or record.new == record.old:
         return []

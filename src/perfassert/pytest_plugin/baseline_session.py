@@ -32,10 +32,13 @@ WRITTEN = ("new", "changed")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a run has told. ``records``: of tests, as plain data; ``outcomes``: how each ended, by
-    node ID; ``whole``: modules of which every test was run and none failed, by node ID;
-    ``collected``: all modules with tests, None where that does not count; ``never_run``: tests,
-    by node ID with their module, that were collected, not deselected, and did not run."""
+    """Messages of a run's tests.
+
+    ``records``: comparisons, as plain data; ``outcomes``: how each test ended, by node ID;
+    ``whole``: modules of which every test was run and none failed, by node ID; ``collected``: all
+    modules with tests, None if that does not count; ``never_run``: tests that were collected, not
+    deselected and not run: node ID → module.
+    """
 
     config: pytest.Config
     mode: Mode
@@ -48,7 +51,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a test said about one of its baselines; ``moved``: what differs, in words;
+    """One comparison of a test with a baseline; ``moved``: what differs, in words;
     ``guessed``: the prediction is a guess; ``model``: another version of the model made it;
     ``launched``: the source launches the kernel otherwise than it did; ``older``: the key that an
     older version of perfassert kept the baseline under."""
@@ -67,7 +70,7 @@ class Record:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:
-        """From the plain data of a test; ``beside`` is for the reports alone."""
+        """Read a record from the plain data of a test; ``beside`` is for the reports alone."""
         own = {name: value for name, value in data.items() if name != "beside"}
         older = data.get("older")
         own |= {"file": Path(data["file"]), "key": BaselineKey(*data["key"])}
@@ -87,7 +90,7 @@ class Unused:
 
 @dataclass
 class Result:
-    """What the terminal is told."""
+    """Outcome of a run with baselines, for the terminal."""
 
     mode: Mode
     records: tuple[Record, ...]
@@ -99,7 +102,7 @@ class Result:
 
     @property
     def fails(self) -> bool:
-        """Whether the run fails although its tests passed."""
+        """True if the run fails although its tests passed."""
         pruned = self.mode.prune and self.mode.writes
         kept = [u for u in self.unused if u.waits or not pruned]
         return bool(self.problems or (self.mode.strict and kept))
@@ -160,8 +163,10 @@ def _find_unused(
 
 
 def _below(run_state: Told) -> dict[Path, list[Path]]:
-    """Where all counts, the folders of baselines below each that was run: one whose modules are
-    all gone has none."""
+    """Return the folders of baselines below each argument of a strict run.
+
+    They include folders whose modules are all gone.
+    """
     if not run_state.mode.strict or run_state.config.getoption("lf", False):
         return {}
     name, places = run_state.mode.name, _argument_paths(run_state)
@@ -217,7 +222,7 @@ def _by_module(tests: Mapping[str, Path]) -> dict[Path, set[str]]:
 
 
 def _function(test: str) -> str:
-    """Without parameters, and without the group that xdist's loadgroup appends."""
+    """Return the test's name without parameters and without the group that xdist appends."""
     return test.partition("[")[0].partition("@")[0]
 
 

@@ -52,7 +52,7 @@ class Baselines:
         self.session: pytest.Session | None = None
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Whose exit status is looked at in the end.
+        """Keep the session, whose exit status is read at the end.
 
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionstart
         """
@@ -62,7 +62,7 @@ class Baselines:
     def pytest_collection_modifyitems(
         self, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Which modules are left whole by ``-k``, ``-m`` and their like, and what has to run."""
+        """Note the tests to run, and the modules from which ``-k`` or ``-m`` drop none."""
         collected = list(items)
         before = Counter(_module(item.nodeid) for item in items)
         places = {_module(item.nodeid): item.path for item in items}
@@ -101,7 +101,7 @@ class Baselines:
             self.finished.add(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """What cannot be collected fails the run.
+        """Note a module that cannot be collected, which fails the run.
 
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collectreport
         """
@@ -145,7 +145,7 @@ class Baselines:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """What was written, is unused, or could be tighter.
+        """Report baselines that were written, are unused, or could be tighter.
 
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
         """
@@ -164,7 +164,7 @@ class Baselines:
         return {n: Path(at) for n, at in self.expected.items() if n not in self.finished}
 
     def _restore_exit_status(self) -> None:
-        """Where all counts, a hook cannot make a run pass that failed."""
+        """Restore the exit status of a strict run that failed, whatever a hook has made of it."""
         if self.session is None or not self.mode.strict or hasattr(self.config, "workerinput"):
             return
         gate = ["the check of baselines"] if self.result is not None and self.result.fails else []

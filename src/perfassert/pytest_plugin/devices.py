@@ -1,4 +1,4 @@
-"""Which devices a test is run for: marker, else command line, else ini file."""
+"""Devices of a test: from its marker, else the command line, else the ini file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CaseProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NoDevice:
-    """What a test has in place of a device, and why."""
+    """Placeholder for the device of a test that has none, with the reason."""
 
     reason: str
 
@@ -38,7 +38,7 @@ class NoDevice:
 
 
 def no_device_anywhere(devices: Sequence[object]) -> str:
-    """What is wrong with a run whose tests all have none; empty if one of them has."""
+    """Return the problem of a run in which no test has a device; empty if one test has."""
     lacking = [d for d in devices if isinstance(d, NoDevice) and d.reason == _NONE]
     return _NONE if lacking and len(lacking) == len(devices) else ""
 
@@ -55,7 +55,7 @@ def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[An
 def parameters(
     devices: Sequence[str] | None, expected_failures: Mapping[str, str], config: pytest.Config
 ) -> list[Any]:
-    """For ``devices``, or those of the run; ``expected_failures``: device → reason.
+    """Return one ``pytest.param`` per device; ``expected_failures``: device → reason.
 
     A test that has no usable device has one parameter that fails it. :class:`UsageProblem`, or an
     error of the device file, where the run's own devices are wrong.
@@ -70,7 +70,7 @@ def parameters(
 
 
 def _of_run(config: pytest.Config) -> list[str]:
-    """Of the command line, else of the ini file."""
+    """Return the devices of the command line, else of the ini file."""
     return config.getoption("--perf-device") or [
         _beside_ini(name, config) for name in config.getini("perf_devices")
     ]

@@ -1,4 +1,4 @@
-"""What one test predicted, as plain data for the reports of the session."""
+"""Predictions of one test, as plain data for the reports of the session."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def evidence(
 
 
 def _node_id(item: pytest.Item) -> str:
-    """Without the group that xdist's loadgroup appends."""
+    """Return the node id without the group that xdist's loadgroup appends."""
     groups = {
         str(mark.args[0] if mark.args else mark.kwargs.get("name", "default"))
         for mark in item.iter_markers("xdist_group")
@@ -68,7 +68,7 @@ def _message(error: BaseException, root: Path) -> str:
 
 
 def _predictions_to_blame(predicted: list[Predicted]) -> list[Predicted]:
-    """Those that failed an expectation, else the last."""
+    """Return the predictions that failed an expectation, else the last one."""
     failed = [p for p in predicted if not all(o.passed for o in p.outcomes)]
     return failed or predicted[-1:]
 

@@ -1,4 +1,4 @@
-"""What becomes of a prediction that rests on guesses: an error, a warning, or nothing."""
+"""Treatment of predictions that rest on guesses: an error, a warning, or nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GUESSED = "guessed"
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
-    """With its twin in the ini file."""
+    """Add the option and its ini key."""
     what = "what becomes of tests whose predictions rest on guesses: error, warn (default), allow"
     group.addoption("--perf-assumptions", choices=CHOICES, default=None, help=what)
     parser.addini("perf_assumptions", what, default="warn")
 
 
 def mode_of(config: pytest.Config) -> str:
-    """From command line, else ini file; :class:`pytest.UsageError` for what is none."""
+    """Read the mode from command line or ini file; :class:`pytest.UsageError` if it is unknown."""
     chosen = config.getoption("--perf-assumptions") or config.getini("perf_assumptions")
     if chosen not in CHOICES:
         raise pytest.UsageError(

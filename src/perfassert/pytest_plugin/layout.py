@@ -1,4 +1,4 @@
-"""What the terminal section shows: its columns, and the order of its lines."""
+"""Layout of the terminal section: its columns and the order of its lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 
 
 def layout_of(config: pytest.Config) -> Layout:
-    """From command line, else ini file; :class:`pytest.UsageError` for what is no column."""
+    """Read the layout from command line or ini file; :class:`pytest.UsageError` if invalid."""
     columns = _words(config, "perf_columns") or list(_SHOWN)
     keys = [(word.removeprefix("-"), word.startswith("-")) for word in _words(config, "perf_sort")]
     _check("perf_columns", columns)

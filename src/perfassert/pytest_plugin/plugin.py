@@ -89,7 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Where the environment confines sources, nothing is imported from among them by accident.
+    """Keep imports away from the sources if the environment confines these.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
     """
@@ -277,8 +277,9 @@ def perf(request: pytest.FixtureRequest) -> Perf:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Within a test that has ``perf``, only predictions that were made may be checked. A test that
-    wants a compiler which is not installed may be skipped.
+    """Refuse checks of predictions that the test did not make, and skip a test without compiler.
+
+    Tests are skipped under ``--perf-no-toolchain=skip``; tracebacks end where they leave the test.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_call
     """
@@ -374,7 +375,7 @@ def _skips(config: pytest.Config) -> bool:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a test predicted travels with its report, from workers too.
+    """Attach the predictions of a test to its report, which workers send.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport
     """

@@ -174,7 +174,7 @@ class TestBaselines:
 
     @property
     def failures(self) -> list[str]:
-        """What became of the baselines whose check has failed: of which test, and how."""
+        """One line for each baseline whose check has failed, with its test."""
         words = {status: f"its baseline is {status}" for status in ("missing", "incomparable")}
         words["regressed"] = "it regressed"
         if self._mode.ratchet:
@@ -304,7 +304,7 @@ class TestBaselines:
 
 
 def _beside(old: Entry, new: Entry) -> dict[str, Any]:
-    """What reports show of a baseline beside the prediction: its figures, and what differs."""
+    """Return the figures of a baseline and the differences, for the reports."""
     changes = [
         {"component": c.name, "unit": unit_of(c.path), "baseline": _plain(c.before),
          "predicted": _plain(c.after)}
@@ -319,7 +319,7 @@ def _plain(value: Value) -> Value:
 
 
 def relative(path: Path, folder: Path) -> str:
-    """As one types it in that folder."""
+    """Return the path as typed in that folder."""
     try:
         return os.path.relpath(path, folder)
     except ValueError:  # another drive

@@ -84,7 +84,7 @@ class Reports:
             self.tests[test["nodeid"]] = {**test, "outcome": outcome(report)}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """What cannot be collected stands in the reports.
+        """Note a module that cannot be collected, for the reports.
 
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collectreport
         """
@@ -118,7 +118,7 @@ class Reports:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Where the reports are, and why one is not there.
+        """Print the paths of the reports, and the reason why one is missing.
 
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
         """
@@ -130,7 +130,7 @@ class Reports:
 
 
 def outcome(report: pytest.TestReport) -> str:
-    """How the test ended, expected failures told apart."""
+    """Return the outcome of the test, with ``xfailed`` and ``xpassed`` for expected failures."""
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed"
     return str(report.outcome)

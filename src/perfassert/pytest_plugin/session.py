@@ -352,7 +352,7 @@ class Perf:
         raise ExpectationError(text)
 
     def _label_of(self, prediction: Prediction) -> str:
-        """Of one of this test's own."""
+        """Return the label of a prediction that this test made."""
         return next((seen.label for seen in self.predicted if seen.prediction is prediction), "")
 
     def _record(self, prediction: Prediction, note: str = "") -> Prediction:

@@ -1,6 +1,7 @@
-"""What ``--perf-strict`` refuses beyond unused baselines: runs that run nothing, tests that were
-left out, and an exit status that is better than the run was. Imports the standard library and
-pytest only.
+"""Checks of ``--perf-strict`` beyond unused baselines.
+
+It refuses runs that run nothing, tests that were left out, and an exit status that is better than
+the run was. Imports the standard library and pytest only.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ PERF = pytest.StashKey["Perf"]()
 
 
 def swallowed_failures(perf: Perf, outcome: str) -> str:
-    """What failed in a test that passed, or that then skipped itself; empty where nothing did."""
+    """Return the failed checks of a test that passed or skipped itself; empty if there are none."""
     failures = perf.baselines.failures
     for seen in perf.predicted:
         failures += [

@@ -65,7 +65,7 @@ def _own(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _sort_lines(lines: Sequence[Line], name: str, down: bool) -> list[Line]:
-    """What a prediction lacks stands last, either way; extents go by their size."""
+    """Sort the lines: missing values come last in either order, extents are compared by size."""
     having = [line for line in lines if line.get(name) is not None]
     lacking = [line for line in lines if line.get(name) is None]
 
@@ -88,7 +88,7 @@ def _text(value: Any, metric: Metric | None) -> str:
 
 
 def _write_guesses(reporter: Any, records: Sequence[dict[str, Any]]) -> None:
-    """How many predictions are guesses, and the worst of them: a green run does not hide one."""
+    """Write how many predictions are guesses, and the worst of them, also in a green run."""
     guessed = [r for r in records if r["confidence"] == GUESSED]
     if not guessed:
         return
@@ -98,7 +98,7 @@ def _write_guesses(reporter: Any, records: Sequence[dict[str, Any]]) -> None:
 
 
 def _write_toolchain(reporter: Any, records: Sequence[dict[str, Any]], toolchain: str) -> None:
-    """Which release compiled the kernels, and how many it did not compile."""
+    """Write the release that compiled the kernels, and how many it did not compile."""
     own = Counter(r["toolchain"] for r in records if r["toolchain"] != toolchain)
     others = "".join(
         f"; {number} by {release}, which the kernel names" if release else f"; {number} not by it"

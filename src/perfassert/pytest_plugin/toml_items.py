@@ -100,7 +100,7 @@ class PerfTomlItem(pytest.Item):
         self.stash[PERF] = Perf(self.perf_device, self)
 
     def runtest(self) -> None:
-        """As the body of a Python test."""
+        """Predict, and run the checks of the case."""
         perf = self.stash[PERF]
         if isinstance(self.case, RankCase):
             _rank(perf, self.case)
@@ -108,11 +108,11 @@ class PerfTomlItem(pytest.Item):
             _check(perf, self.case)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the case stands."""
+        """Return the file, line and name of the case."""
         return self.path, self.case.header.line - 1, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What perfassert raises is told without the code that raised it."""
+        """Return the text of a failure; errors of perfassert are shown without a traceback."""
         ours = isinstance(excinfo.value, (PerfAssertError, ExpectationFailed))
         return super().repr_failure(excinfo, style="value" if ours and not style else style)
 
@@ -157,7 +157,7 @@ def _rank(perf: Perf, case: RankCase) -> None:
 
 
 class _Check(NamedTuple):
-    """What a test asserts, and where: ``failing`` yields the keys that do not hold."""
+    """One assertion of a test and its place; ``failing`` yields the keys that do not hold."""
 
     place: str
     run: Callable[[], object]

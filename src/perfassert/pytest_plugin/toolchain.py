@@ -6,8 +6,7 @@ import pytest
 
 
 def toolchain_of(config: pytest.Config) -> str | None:
-    """From command line, else ini file, else none; :class:`pytest.UsageError` for what is no
-    release."""
+    """Read the release from command line or ini file; :class:`pytest.UsageError` if it is none."""
     chosen = config.getoption("--perf-toolchain") or config.getini("perf_toolchain")
     if not chosen:
         return None
