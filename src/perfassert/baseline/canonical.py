@@ -56,7 +56,7 @@ _NOTHING = {
 
 
 def _own(kernel: Description) -> Plain:
-    """What kernels of its kind have."""
+    """Return the attributes that kernels of this kind have."""
     if isinstance(kernel, BoundKernel):
         return {
             "spill_bytes": _number(kernel.spill_bytes),

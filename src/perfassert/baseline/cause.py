@@ -137,7 +137,7 @@ class _Pair:
         return max(0.0, time - max(bounds.values(), default=0.0))
 
     def growth(self, before: Mapping[str, float]) -> float:
-        """By how much all bounds have grown since, in seconds."""
+        """Return the sum by which bounds have grown since ``before``, in seconds."""
         return sum(max(0.0, t - before.get(name, 0.0)) for name, t in self.new.items())
 
     def brought_back(self, causes: tuple[Cause, ...]) -> float:
@@ -171,9 +171,9 @@ def _causes(old: Entry, new: Entry, pair: _Pair, coalesced: Container[str]) -> I
 
 
 def _other_launch(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
-    """What the launch has changed: all of the slowdown where the code is as it was.
+    """Yield changes of the launch, which are all of the slowdown if the code is the same.
 
-    Blocks of another size beside other code come last: nobody knows which of the two it was.
+    Blocks of another size beside other code come last, since either may be the cause.
     """
     same_code = _is_same_code(old, new)
     everything = _everything(pair)
@@ -210,7 +210,7 @@ def _other_blocks(old: Entry, new: Entry, pair: _Pair, beside: str = "") -> Iter
 
 
 def _updates(entry: Entry) -> str:
-    """What is counted: threads, unless a thread makes several updates."""
+    """Return the unit of the count: threads, or updates if a thread makes several."""
     threads = prod(entry.get("grid", ())) * prod(entry.get("block", ()))
     return "updates" if int(entry.get("updates", 0)) > threads else "threads"
 
@@ -274,7 +274,7 @@ def _accesses(old: Entry, new: Entry, pair: _Pair, coalesced: Container[str]) ->
 
 
 class _Traffic:
-    """What fields move more than before, as shares of what each level serves.
+    """Growth of the traffic of fields, as shares of the traffic that each level serves.
 
     Traffic that only moves from one field to another costs nothing: a level's shares are scaled to
     its net growth. What the L1 takes longer without more cycles are fills, which loads from the L2
@@ -303,7 +303,7 @@ class _Traffic:
         self.loaded = sum(max(0.0, _share(c, new)) for c in loads)
 
     def cause(self, changes: list[Change]) -> Cause | None:
-        """Of one field."""
+        """Return the cause that one field is, or None if its traffic has not grown."""
         grown = [c for c in changes if c.path[2] in _SERVED and _share(c, self.new) > 0]
         if not grown:
             return None
@@ -311,8 +311,11 @@ class _Traffic:
         return Cause(self._describe(largest), self.without(changes), field=largest.path[1])
 
     def _weight(self, change: Change) -> tuple[bool, bool, float]:
-        """What has multiplied between threads and L2 tells more than what DRAM makes of it, and
-        scattered accesses more than what the L2 makes of those."""
+        """Return the sort key of a change: the largest is named.
+
+        Traffic that has multiplied between threads and L2 comes before traffic of DRAM, which
+        follows from it; scattered accesses come before the traffic that they cause in the L2.
+        """
         factor, share = _factor(change), _share(change, self.new)
         much = _UNLIKE <= factor < inf and share >= _MUCH  # what is new has no factor
         multiplied = much and _LEVEL_OF[change.path[2]] != "dram"
@@ -349,13 +352,13 @@ class _Traffic:
 
 
 def _factor(change: Change) -> float:
-    """How many times as much; infinite from nothing."""
+    """Return new over old; infinite if the old value is 0."""
     before, after = float(change.before or 0), float(change.after or 0)  # type: ignore[arg-type]
     return after / before if before else inf
 
 
 def _share(change: Change, new: Entry) -> float:
-    """What a part has grown by, of all that its level serves."""
+    """Return the growth of a part, as a share of the traffic of its level."""
     whole = sum(float(new.get(name, 0.0)) for name in _SERVED[change.path[2]])
     return (float(change.after or 0) - float(change.before or 0)) / whole if whole else 0.0  # type: ignore[arg-type]
 
@@ -401,7 +404,7 @@ def _residency(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
 
 
 def _waits(pair: _Pair) -> Iterator[Cause]:
-    """What no resource explains."""
+    """Yield the growth of the time beyond the busiest resource."""
     before, after = pair.exposed_time("old"), pair.exposed_time("new")
     if after > _MORE * before:
         times = " → ".join(format_quantity(t, "s") for t in (before, after))

@@ -25,7 +25,7 @@ SLIGHT = 5e-4
 
 
 class Verdict(str, Enum):
-    """What has become of a metric."""
+    """Result of the comparison of one metric."""
 
     SAME = "same"
     WITHIN = "ok"
@@ -47,7 +47,7 @@ class MetricRow:
         return self.change.metric
 
     def cells(self) -> tuple[str, ...]:
-        """For the table of a failure."""
+        """Return the row for the table of a failure."""
         difference = "" if self.verdict is Verdict.SAME else self._difference
         values = self.change.values
         return (self.metric, *values, difference, self.tolerance.text, self.verdict.value)
@@ -84,7 +84,7 @@ class BaselineComparison:
 
     @property
     def components(self) -> tuple[Change, ...]:
-        """What the two are made of, where it differs."""
+        """Components in which the two entries differ."""
         return components(self.old, self.new)
 
 
@@ -299,7 +299,7 @@ def differences(old: Entry, new: Entry) -> tuple[Change, ...]:
 
 
 def _is_slight(c: Change, new: Entry) -> bool:
-    """Whether it would be shown as no change, or is next to nothing of its volume."""
+    """Return True if a change rounds to zero or is a negligible part of its volume."""
     if isinstance(c.before, (int, float)) and isinstance(c.after, (int, float)):
         size = abs(c.after - c.before)
         whole = new.get(c.path[2], 0) if c.path[0] == "fields" else c.before

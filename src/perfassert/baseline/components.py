@@ -1,4 +1,4 @@
-"""What two baselines differ in, component by component."""
+"""Differences of two baselines, component by component."""
 
 from __future__ import annotations
 

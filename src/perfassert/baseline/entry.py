@@ -23,7 +23,7 @@ Leaf = Union[str, int, float, tuple[int, ...]]
 
 
 class BaselineKey(NamedTuple):
-    """What a baseline is kept under: the test without its device, a name, the device."""
+    """Key of a baseline: the test without its device, a name, the device."""
 
     test: str
     name: str
@@ -58,7 +58,7 @@ def stored_metrics() -> tuple[Metric, ...]:
 
 
 def entry_of(p: Prediction) -> dict[str, Any]:
-    """What is kept of a prediction; keys in the order in which they are written."""
+    """Return the entry of a prediction; its keys have the order in which they are written."""
     entry: dict[str, Any] = {"kernel": p.kernel, "grid": list(p.grid), "block": list(p.block)}
     if p.origin is not None and (written := _arguments(p.origin[1])):
         entry["arguments"] = written
@@ -148,6 +148,6 @@ def unit_of(path: Path) -> str:
 
 
 def is_volume(path: Path) -> bool:
-    """Whether the value grows with the launch, so that it is worth showing per update."""
+    """Return True if the value grows with the launch, so that it is shown per update, too."""
     metric = METRICS.get(path[0])
     return path[0] == "fields" or (metric is not None and metric.extensive)

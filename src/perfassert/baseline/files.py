@@ -74,7 +74,7 @@ def read(path: Path) -> dict[BaselineKey, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What is to be written to one file, and what to be dropped from it."""
+    """Entries to write to one file, and keys to drop from it."""
 
     written: Mapping[BaselineKey, Entry] = field(default_factory=dict)
     dropped: frozenset[BaselineKey] = frozenset()
@@ -243,7 +243,7 @@ def _claim(handle: int, lock: Path, new: bool) -> int | None:
 
 
 def _exclusive(handle: int) -> bool:
-    """Whether the system has locks here; BlockingIOError where another process has this one."""
+    """Return True if the file is locked, False without locks; BlockingIOError if it is taken."""
     if fcntl is None:
         return False
     try:
@@ -256,5 +256,5 @@ def _exclusive(handle: int) -> bool:
 
 
 def _host() -> bytes:
-    """Who holds a lock: clients of a network file system may not see each other's locks."""
+    """Return this host's name, for locks that a network file system does not share."""
     return platform.node().encode()[:_HOST].ljust(_HOST)

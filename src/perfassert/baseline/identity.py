@@ -1,6 +1,6 @@
-"""What tells one kernel from another: a digest of what the model reads.
+"""Identity of kernels: a digest of everything that the model reads.
 
-The same on every machine, in every process, with every hash seed. Names of kernels and nodes,
+It is the same on every machine, in every process, with every hash seed. Names of kernels and nodes,
 source lines and comments do not enter; compiled code enters as its machine code.
 """
 

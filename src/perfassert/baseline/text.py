@@ -75,7 +75,7 @@ def _table(key: BaselineKey, entry: Entry, remarks: Remarks) -> list[str]:
 
 
 def _checksum(entry: Entry) -> str:
-    """Of the values of a table, as they are written."""
+    """Return the checksum of the values of a table, as they are written."""
     written = "\n".join(
         f"{_dotted_key(path)} = {format_value(value)}" for path, value in leaves(entry)
     )
@@ -96,7 +96,7 @@ def format_entry(key: BaselineKey, entry: Entry, remarks: Remarks | None = None)
 
 
 def remarks_of(text: str) -> Remarks:
-    """What people wrote into a file on lines of their own."""
+    """Return the comments on lines of their own, by the key that they stand above."""
     own = set(_HEADER.splitlines())
     remarks: dict[tuple[str, ...], list[str]] = {}
     waiting: list[str] = []
@@ -173,7 +173,7 @@ def _syntax_error_text(place: str, message: str, text: str) -> str:
 
 
 class _File:
-    """What is needed to say where something is wrong."""
+    """File that is read, with the places of its keys for errors."""
 
     def __init__(self, place: str, text: str) -> None:
         self.place = place

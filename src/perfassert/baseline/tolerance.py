@@ -1,4 +1,4 @@
-"""How far a metric may move: ``"2 %"``, ``"2 % or 1 us"``, ``"+2 % -100 %"``; per metric, group."""
+"""Tolerances of metrics: ``"2 %"``, ``"2 % or 1 us"``, ``"+2 % -100 %"``; per metric, group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Margin:
     absolute: float = 0.0
 
     def around(self, baseline: float) -> float:
-        """In base units."""
+        """Return how far a value may lie from the baseline, in base units."""
         return max(self.share * abs(baseline), self.absolute) + _EQUAL * abs(baseline)
 
 

@@ -117,7 +117,7 @@ def _advice_on(
 
 
 def _largest_changes(old: Entry, new: Entry) -> list[Change]:
-    """What differs most, where no resource is busier: what the launch takes, and how it runs."""
+    """Return the largest changes of resources, occupancy and wavefronts of fields."""
     differing = [
         c
         for c in components(old, new)
@@ -140,7 +140,7 @@ def _places(explanation: Explanation, prediction: Prediction) -> Iterator[str]:
 
 
 def _hotspot(prediction: Prediction, optimizer: str) -> str:
-    """Where the advisor sees it."""
+    """Return the line at which the advisor sees the problem."""
     for advice in prediction.advice or ():
         if advice.optimizer == optimizer and advice.hotspots:
             return str(advice.hotspots[0]["def"])
@@ -148,7 +148,7 @@ def _hotspot(prediction: Prediction, optimizer: str) -> str:
 
 
 def _lines(prediction: Prediction, field: str) -> str:
-    """Where compiled code accesses a field."""
+    """Return the lines at which compiled code accesses a field."""
     assert prediction.origin is not None
     kernel, launch, device = prediction.origin
     if not isinstance(kernel, CompiledKernel):

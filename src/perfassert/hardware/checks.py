@@ -1,4 +1,4 @@
-"""What values of a device have to do with one another: the checks behind ``DeviceFileError``."""
+"""Checks of relations between values of a device, which raise ``DeviceFileError``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the entries of a device file become: numbers with an origin, operations, curves."""
+"""Entries of a device file: numbers with an origin, operations, curves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import exp, sqrt
 
 
 class Grade(str, Enum):
-    """How a value was obtained."""
+    """Way in which a value was obtained."""
 
     MEASURED = "measured"
     DOCUMENTED = "documented"
@@ -17,7 +17,7 @@ class Grade(str, Enum):
 
 
 class Scope(str, Enum):
-    """Whether a pipeline exists once per SM or once per warp scheduler."""
+    """Place of a pipeline: one per SM, or one per warp scheduler."""
 
     UNIT = "unit"
     SCHEDULER = "scheduler"

@@ -1,4 +1,4 @@
-"""How many blocks one SM holds at a time, and what limits it."""
+"""Occupancy: the number of blocks that an SM holds at a time, and its limit."""
 
 from __future__ import annotations
 

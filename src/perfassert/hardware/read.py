@@ -117,7 +117,7 @@ class Tables:
         )
 
     def _has_rate(self, operation: str) -> bool:
-        """Whether it is a matrix variant whose rate this file gives."""
+        """Return True for a matrix variant whose rate this file gives."""
         variant = MatrixVariant.from_name(operation)
         return variant is not None and variant.rate in self.matrix
 

@@ -1,4 +1,4 @@
-"""Where device files and fits lie, and the tables in them."""
+"""Folders of the shipped device files and fits, and the tables in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfassert.errors import DeviceFileError
 
 
 def device_folder() -> Path:
-    """Where the shipped device files lie."""
+    """Return the folder of the shipped device files."""
     return shipped_folder("device_files", "devices")
 
 

@@ -1,4 +1,4 @@
-"""What a ``*.perf.toml`` file comes to: cases, each for some devices."""
+"""Cases of a ``*.perf.toml`` file, each for some devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reasons = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Header:
-    """What tests and rankings share.
+    """Common part of a test and a ranking.
 
     ``parameters``: the ids of this case's parameters. ``devices``: names or paths of device
     files; None: whatever the run is for. ``key``: the table of the file, ``line``: where it is.
@@ -58,7 +58,7 @@ class Header:
         return f"{self.name}[{'-'.join((device, *self.parameters))}]"
 
     def place(self, key: str) -> str:
-        """Where a key of this test is."""
+        """Return the place of a key of this test, for errors."""
         return self.locate(f"{self.key}.{key}")
 
 

@@ -1,1 +1,1 @@
-"""Which launch, which variant is fastest."""
+"""Rankings of launches and variants by predicted time."""

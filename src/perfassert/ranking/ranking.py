@@ -1,4 +1,4 @@
-"""Which launch is fastest: candidates ordered by predicted time, and how sure the order is."""
+"""Rankings: candidates ordered by predicted time, with the probability of each order."""
 
 from __future__ import annotations
 

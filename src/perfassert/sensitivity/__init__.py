@@ -1,1 +1,1 @@
-"""How far predictions move with the values of a device file."""
+"""Sensitivity of predictions to the values of a device file."""

@@ -1,4 +1,4 @@
-"""Which values of a device matter: predictions again, with one value changed."""
+"""Sensitivity to the values of a device: each is changed, and kernels predicted again."""
 
 from __future__ import annotations
 

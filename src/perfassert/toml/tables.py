@@ -123,7 +123,7 @@ class TableReader:
         self._filled = 0
 
     def place(self, key: str) -> str:
-        """Where a key is, as messages begin."""
+        """Return the place of a key, with which messages begin."""
         return f"{self.path}: {key}"
 
     def fail(self, key: str, reason: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What the tuners share: their settings, the device at hand, and the line that they log."""
+"""Common parts of the tuners: settings, the device at hand, and the line that they log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = logging.getLogger("perfassert.tuning")
 
 @dataclass(frozen=True)
 class Settings:
-    """What each tuner is given: the share that it keeps, and the device, if it is named."""
+    """Settings of a tuner: the share that it keeps, and the device, if it is named."""
 
     keep: float
     device: Device | str | Path | None
