@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf, prod
 
+from perfassert.baseline.compare import same_code
 from perfassert.baseline.components import Change, components, same
-from perfassert.baseline.entry import UNKNOWN, Entry
+from perfassert.baseline.entry import Entry
 from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.judge.pairs import CONFIDENCE, TimedLaunch, probability
 from perfassert.quantity import format_quantity
@@ -89,8 +90,8 @@ def explain(old: Entry, new: Entry, coalesced: Container[str] = frozenset()) -> 
     before, after = float(old.get("time", 0.0)), float(new.get("time", 0.0))
     if not 0 < before < after or same(before, after):
         return None
-    pair = _Pair(old, new, before, after)
-    causes = tuple(_causes(old, new, pair, coalesced))
+    pair = _Pair(old, new, coalesced)
+    causes = tuple(_causes(old, new, pair))
     chosen: tuple[Cause, ...] = ()
     share = _CAUSE
     for count in (1, 2):
@@ -124,10 +125,11 @@ def _percent(share: float) -> str:
 
 
 class _Pair:
-    """Times and bounds of both sides."""
+    """Times and bounds of both sides, and fields that are accessed coalesced on the new one."""
 
-    def __init__(self, old: Entry, new: Entry, before: float, after: float) -> None:
-        self.before, self.after = before, after
+    def __init__(self, old: Entry, new: Entry, coalesced: Container[str]) -> None:
+        self.before, self.after = float(old["time"]), float(new["time"])
+        self.coalesced = coalesced
         self.old = {k: float(v) for k, v in old.get("bounds", {}).items() if k not in _WAITS}
         self.new = {k: float(v) for k, v in new.get("bounds", {}).items() if k not in _WAITS}
 
@@ -155,18 +157,18 @@ class _Pair:
         return min(1.0, (self.after - reverted) / (self.after - self.before))
 
 
-def _causes(old: Entry, new: Entry, pair: _Pair, coalesced: Container[str]) -> Iterator[Cause]:
+def _causes(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     """All that has grown, what others follow from first."""
     yield from _other_launch(old, new, pair)
     yield from _spills(old, new, pair)
     yield from _conflicts(old, new, pair)
     yield from _revert_bound(pair, "atomics", "atomic operations")
-    yield from _accesses(old, new, pair, coalesced)
+    yield from _accesses(old, new, pair)
     yield from _residency(old, new, pair)
     yield from _doubles(old, new, pair)
     yield from _instructions(old, new, pair)
     yield from _waits(pair)
-    if not _is_same_code(old, new):
+    if not same_code(old, new):
         yield from _other_blocks(old, new, pair, " and other code")
 
 
@@ -175,31 +177,27 @@ def _other_launch(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
 
     Blocks of another size beside other code come last, since either may be the cause.
     """
-    same_code = _is_same_code(old, new)
+    is_same = same_code(old, new)
     everything = _everything(pair)
     written = [str(e.get("arguments", "")) for e in (old, new)]
     arguments = written[0] != written[1] and _differing(*written)
     numbers = arguments and "[" not in arguments.partition(" ")[2].partition(",")[0]
     more = _ratio(old, new, "updates")
-    if numbers and same_code:
+    if numbers and is_same:
         work = f" ({_times(more)} the work)" if more > _MORE else ""
         yield Cause(f"other arguments: {arguments}{work}", *everything)
-    if more > _MORE and (same_code or _ratio(old, new, "l2_store") > _MORE):
+    if more > _MORE and (is_same or _ratio(old, new, "l2_store") > _MORE):
         counts = " → ".join(f"{int(e['updates']):,}" for e in (old, new))
         part = {name: seconds / more for name, seconds in pair.new.items()}, 1 / more
         text = f"{_times(more)} the work, {counts} {_updates(new)}"
-        yield Cause(text, *(everything if same_code else part))
-    if same_code:
+        yield Cause(text, *(everything if is_same else part))
+    if is_same:
         yield from _other_blocks(old, new, pair)
-    if arguments and (same_code or _ratio(old, new, "instructions") > _MORE):
+    if arguments and (is_same or _ratio(old, new, "instructions") > _MORE):
         yield Cause(f"other arguments: {arguments}", *everything)
     blocks = [prod(e.get("grid", ())) for e in (old, new)]
-    if same_code and blocks[0] != blocks[1]:
+    if is_same and blocks[0] != blocks[1]:
         yield Cause(f"a grid of {blocks[1]:,} instead of {blocks[0]:,} blocks", *everything)
-
-
-def _is_same_code(old: Entry, new: Entry) -> bool:
-    return bool(old.get("kernel_digest") == new.get("kernel_digest") != UNKNOWN)
 
 
 def _other_blocks(old: Entry, new: Entry, pair: _Pair, beside: str = "") -> Iterator[Cause]:
@@ -255,10 +253,10 @@ def _conflicts(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
         yield Cause(f"shared memory is hardly used any more: {counts} wavefronts", pair.old)
 
 
-def _accesses(old: Entry, new: Entry, pair: _Pair, coalesced: Container[str]) -> Iterator[Cause]:
+def _accesses(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     """More traffic of one field at any level, then of several, then more wavefronts of the L1."""
     changes = [c for c in components(old, new) if c.path[0] == "fields"]
-    traffic = _Traffic(old, new, pair, changes, coalesced)
+    traffic = _Traffic(old, new, pair, changes)
     names = dict.fromkeys(c.path[1] for c in changes if not _ASSUMED.search(c.path[1]))
     each = (traffic.cause([c for c in changes if c.path[1] == name]) for name in names)
     grown = [cause for cause in each if cause is not None]
@@ -281,15 +279,8 @@ class _Traffic:
     bring.
     """
 
-    def __init__(
-        self,
-        old: Entry,
-        new: Entry,
-        pair: _Pair,
-        changes: list[Change],
-        coalesced: Container[str],
-    ) -> None:
-        self.new, self.pair, self._coalesced = new, pair, coalesced
+    def __init__(self, old: Entry, new: Entry, pair: _Pair, changes: list[Change]) -> None:
+        self.new, self.pair = new, pair
         self.instructions = _ratio(old, new, "instructions")
         shares = [(_LEVEL_OF[c.path[2]], _share(c, new)) for c in changes if c.path[2] in _SERVED]
         self.net = {}
@@ -325,7 +316,7 @@ class _Traffic:
     def _is_scattered(self, change: Change) -> bool:
         factor, field = _factor(change), change.path[1]
         much = factor >= _SCATTERED and factor > _UNLIKE * self.instructions
-        return much and field not in self._coalesced
+        return much and field not in self.pair.coalesced
 
     def _describe(self, change: Change) -> str:
         """``"stores of out take 32 times the cycles of the L1 (uncoalesced)"``, or the volume."""

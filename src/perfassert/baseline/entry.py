@@ -70,7 +70,7 @@ def entry_of(p: Prediction) -> dict[str, Any]:
     entry["resident_blocks"] = p.occupancy.resident_blocks
     entry["occupancy_limited_by"] = p.occupancy.limited_by
     entry["shared_bytes"] = p.resources.shared_bytes
-    if p.origin is not None and (doubles := double_lines(*p.origin)):
+    if doubles := double_lines(p):
         entry["double_instructions"] = sum(doubles.values())
     entry["bounds"] = {name: number(time) for name, time in p.bounds.items()}
     if fields := _fields(p):

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.baseline.canonical import canonical
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import CompiledKernel, Kernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 
 if TYPE_CHECKING:
+    from perfassert.facade.prediction import Prediction
     from perfassert.frontends.cuda.kernels import BuiltCode
     from perfassert.frontends.cuda.written_launches import WrittenLaunch
 
 _DIGITS = 16
-DOUBLE = "fp64"
+_DOUBLE = "fp64"
 """The operation class of arithmetic in double."""
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*(.*?)\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
 _CONTINUED = re.compile(r"^\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
@@ -66,16 +67,24 @@ def launch_places(kernel: Kernel, device: Device) -> str:
     return ", ".join(dict.fromkeys(launch.place for launch in _own_launches(kernel, device)))
 
 
-def double_lines(kernel: Kernel, launch: Launch, device: Device) -> Mapping[str, int]:
+def double_lines(prediction: Prediction) -> Mapping[str, int]:
     """Count the instructions of compiled code that compute in double, by source line.
 
     Those of slow paths, which no ordinary number takes, are left out.
     """
-    if not isinstance(kernel, CompiledKernel):
-        return {}
-    graph = kernel.bind(launch, device.arch, device.warp_size)[0].graph
-    lines = (n.span.short if n.span else "" for n in graph.nodes if n.operation == DOUBLE)
-    return Counter(lines)
+    kernel = bound_kernel(prediction)
+    nodes = kernel.graph.nodes if kernel is not None else ()
+    return Counter(n.span.short if n.span else "" for n in nodes if n.operation == _DOUBLE)
+
+
+def bound_kernel(prediction: Prediction) -> BoundKernel | None:
+    """Return compiled code as a prediction of this process bound it, None for other kernels."""
+    from perfassert.predictor.model import model_of
+
+    if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
+        return None
+    kernel = model_of(prediction).bound_launch.kernel
+    return kernel if isinstance(kernel, BoundKernel) else None
 
 
 def _own_launches(kernel: Kernel, device: Device) -> tuple[WrittenLaunch, ...]:

@@ -11,11 +11,10 @@ from perfassert.baseline.cause import Explanation, explain
 from perfassert.baseline.compare import other_compilers
 from perfassert.baseline.components import Change, components
 from perfassert.baseline.entry import Entry
-from perfassert.baseline.identity import double_lines
+from perfassert.baseline.identity import bound_kernel, double_lines
 from perfassert.baseline.lines import cause_beyond_components
 from perfassert.baseline.stalls import grown_stall
 from perfassert.facade.prediction import Prediction
-from perfassert.kernel.description import CompiledKernel
 from perfassert.predictor.diagnose.line_findings import UNCOALESCED, line_findings
 
 _NAMED = 2
@@ -83,21 +82,24 @@ def _details_of_code(
 
 
 def _coalesced_fields(prediction: Prediction | None) -> frozenset[str]:
-    """Fields of compiled code whose accesses touch no sector too many."""
-    if prediction is None or prediction.origin is None:
-        return frozenset()
-    kernel, launch, device = prediction.origin
-    if not isinstance(kernel, CompiledKernel):
+    """Return the fields of compiled code whose accesses touch no sector too many."""
+    if prediction is None:
         return frozenset()
     lines = {
         f"{PurePath(f.file).name}:{f.line}"
         for f in line_findings(prediction)
         if f.rule == UNCOALESCED
     }
-    bound, _ = kernel.bind(launch, device.arch, device.warp_size)
-    accesses = [(a.field, a.span.short if a.span else "") for a in bound.bound]
+    accesses = _accesses(prediction)
     scattered = {field for field, line in accesses if not line or line in lines}
     return frozenset(field for field, _ in accesses) - scattered
+
+
+def _accesses(prediction: Prediction) -> list[tuple[str, str]]:
+    """List the accesses of compiled code: field and source line, ``""`` where none is known."""
+    kernel = bound_kernel(prediction)
+    bound = kernel.bound if kernel is not None else ()
+    return [(a.field, a.span.short if a.span else "") for a in bound]
 
 
 def _advice_on(
@@ -130,8 +132,8 @@ def _places(explanation: Explanation, prediction: Prediction) -> Iterator[str]:
     """Lines that the causes are about."""
     for cause in explanation.causes:
         place = _lines(prediction, cause.field) if cause.field else ""
-        if cause.doubles and prediction.origin is not None:
-            most = Counter(double_lines(*prediction.origin)).most_common(_NAMED)
+        if cause.doubles:
+            most = Counter(double_lines(prediction)).most_common(_NAMED)
             place = ", ".join(line for line, _ in most if line)
         if "shared" in cause.bounds and not cause.field:
             place = _hotspot(prediction, "Shared Bank Conflict Removal")
@@ -149,10 +151,5 @@ def _hotspot(prediction: Prediction, optimizer: str) -> str:
 
 def _lines(prediction: Prediction, field: str) -> str:
     """Return the lines at which compiled code accesses a field."""
-    assert prediction.origin is not None
-    kernel, launch, device = prediction.origin
-    if not isinstance(kernel, CompiledKernel):
-        return ""
-    bound, _ = kernel.bind(launch, device.arch, device.warp_size)
-    spans = dict.fromkeys(a.span.short for a in bound.bound if a.field == field and a.span)
-    return ", ".join(list(spans)[:2])
+    lines = dict.fromkeys(line for name, line in _accesses(prediction) if name == field and line)
+    return ", ".join(list(lines)[:_NAMED])

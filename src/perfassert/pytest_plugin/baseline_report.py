@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from perfassert.baseline.components import format_field
-from perfassert.baseline.entry import RANKING, Entry
+from perfassert.baseline.entry import RANKING, BaselineKey, Entry
 from perfassert.baseline.text import format_entry
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.baseline_session import WRITTEN, Record, Result
@@ -122,41 +122,41 @@ def _changes(record: Record, mode: Mode) -> list[str]:
 
 def _model_lines(result: Result) -> Iterator[str]:
     """Baselines that were compared although another version of the model made them."""
-    if of_another := [r for r in result.records if r.model]:
-        command = _command("--perf-update=model", result)
-        yield f"of another version of the model; accept those whose code is unchanged: {command}"
-        yield from (f"  {record.key}: {record.model}" for record in of_another)
+    heading = "of another version of the model; accept those whose code is unchanged"
+    texts = [(r.key, r.model) for r in result.records if r.model]
+    return _advise(heading, "--perf-update=model", texts, result)
 
 
 def _launch_lines(result: Result) -> Iterator[str]:
     """Kernels that their source launches otherwise than when the baseline was written."""
-    if changed := [r for r in result.records if r.launched and r.status not in WRITTEN]:
-        yield (
-            "launched otherwise by the source: bring the tests into line, then accept it: "
-            f"{_command('--perf-update', result)}"
-        )
-        yield from (f"  {record.key}: {record.launched}" for record in changed)
+    heading = "launched otherwise by the source: bring the tests into line, then accept it"
+    texts = [(r.key, r.launched) for r in result.records if r.launched and r.status not in WRITTEN]
+    return _advise(heading, "--perf-update", texts, result)
 
 
 def _older_lines(result: Result) -> Iterator[str]:
     """Baselines that were found under the name that an older version had for their test."""
-    if renamed := [r for r in result.records if r.older and r.status not in WRITTEN]:
-        yield (
-            "kept under the name that version 0.3 had for the test; move them: "
-            f"{_command('--perf-update', result)}"
-        )
-        yield from (f"  {record.key}: {record.older}" for record in renamed)
+    heading = "kept under the name that version 0.3 had for the test; move them"
+    texts = [(r.key, str(r.older)) for r in result.records if r.older and r.status not in WRITTEN]
+    return _advise(heading, "--perf-update", texts, result)
+
+
+def _advise(
+    heading: str, option: str, texts: Sequence[tuple[BaselineKey, str]], result: Result
+) -> Iterator[str]:
+    """Yield a heading with the command to run, and a line for each baseline; nothing for none."""
+    if texts:
+        yield f"{heading}: {_command(option, result)}"
+    yield from (f"  {key}: {text}" for key, text in texts)
 
 
 def _improved_lines(result: Result) -> Iterator[str]:
     """Better ones; one that the source launches otherwise by now is no news of the program."""
     better = [r for r in result.records if r.status == "improved" and not r.launched]
-    known = [r for r in better if not r.guessed]
     fails = ", which fails them (--perf-ratchet)" if result.mode.ratchet else ""
-    if known:
-        command = _command("--perf-update", result)
-        yield f"better than their baselines{fails}; tighten them: {command}"
-    yield from (f"  {record.key}: {record.moved}" for record in known)
+    known = [(r.key, r.moved) for r in better if not r.guessed]
+    heading = f"better than their baselines{fails}; tighten them"
+    yield from _advise(heading, "--perf-update", known, result)
     if guessed := [r for r in better if r.guessed]:
         missing = "give what is missing before you accept it"
         yield f"better than their baselines by a guess{fails}; {missing}"

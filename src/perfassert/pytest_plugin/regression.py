@@ -38,8 +38,6 @@ from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.baseline.why import explain_rise
 from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
 from perfassert.facade.prediction import Prediction
-from perfassert.hardware.model import Device
-from perfassert.kernel.description import Kernel
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
 from perfassert.pytest_plugin.ranking_baselines import (
@@ -76,9 +74,9 @@ class TestBaselines:
         self._files = files
         self._path = file_of(node.path, mode.name)
         self._asked: set[str] = set()
-        self._label, self._guessed = "", False
+        self._label = ""
         self._older: BaselineKey | None = None
-        self._origin: tuple[Kernel, Device] | None = None
+        self._predictions: tuple[Prediction, ...] = ()
 
     def check(
         self,
@@ -95,13 +93,11 @@ class TestBaselines:
         when the baseline was written.
         """
         __tracebackhide__ = True
-        self._label, self._older = label, None
         wanted, named = tolerances(tolerance, metrics)
         if was is not None and (not isinstance(was, str) or not was):
             raise ExpectationError(f"no_regression(): was must be a kernel's name, not {was!r}")
         key, entries = self._key(p, name), self._entries()
-        self._guessed = p.confidence == GUESSED
-        self._origin = None if p.origin is None else (p.origin[0], p.origin[2])
+        self._begin(label, p)
         old, new = self._baseline(key, entries, p.kernel), entry_of(p)
         if old is None:
             self._missing(key, new, entries)
@@ -146,11 +142,10 @@ class TestBaselines:
     ) -> None:
         """Compare the best, the order and the shares of a ranking, as :meth:`check` does."""
         __tracebackhide__ = True
-        self._label, self._older = label, None
         if tolerance is None:
             raise ExpectationError("no_regression() compares nothing: give a tolerance")
         key, entries = self._key(ranking.entries[0][1], name), self._entries()
-        self._guessed = any(p.confidence == GUESSED for _, p in ranking.entries)
+        self._begin(label, *(p for _, p in ranking.entries))
         old, new = entries.get(key), ranking_entry(ranking)
         if old is None:
             self._missing(key, new, entries)
@@ -171,6 +166,14 @@ class TestBaselines:
             raise ExpectationFailed(
                 f"{headline} (on {key.device}){of_model}\n\n{ranking.table()}\n\n{hint}"
             )
+
+    def _begin(self, label: str, *predictions: Prediction) -> None:
+        """Begin the check of one baseline, which records are about from now on."""
+        self._label, self._older, self._predictions = label, None, predictions
+
+    @property
+    def _guessed(self) -> bool:
+        return any(p.confidence == GUESSED for p in self._predictions)
 
     @property
     def failures(self) -> list[str]:
@@ -281,8 +284,9 @@ class TestBaselines:
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
         record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
         launched = other_launches(old, new) if old else ""
-        if launched and self._origin and (places := launch_places(*self._origin)):
-            launched = f"{launched} ({places})"
+        if launched and (origin := self._predictions[0].origin):
+            places = launch_places(origin[0], origin[2])
+            launched += f" ({places})" if places else ""
         record |= {"guessed": self._guessed, "model": model, "launched": launched}
         if old is not None and old != new:
             record["beside"] = {"cause": cause, **_beside(old, new)}

@@ -204,10 +204,11 @@ def find_launches(
 
 def _kernel_at(text: str, at: int) -> str:
     """Return the text of the launched kernel, or what its variable is initialised with."""
-    written = text[max(0, at - _NEAR) : at].rstrip()
+    start = max(0, at - _NEAR)
+    written = text[start:at].rstrip()
     name = _NAME.search(written)
-    for match in reversed([*_POINTER.finditer(text, max(0, at - _NEAR), at)] if name else []):
-        if name and (match["name"] or match["declared"]) == name[1]:
+    for match in reversed([*_POINTER.finditer(text, start, at)]):
+        if name is not None and name[1] in (match["name"], match["declared"]):
             return match["kernel"]
     return written
 

@@ -93,10 +93,9 @@ class _Arguments:
 
     def _structure(self, parameter: Parameter, value: Mapping[Any, Any]) -> ArgumentValue:
         """Return a structure's bytes, with a mask if some are unknown; gaps count as known."""
-        content, known = bytearray(parameter.size), bytearray(parameter.size)
         inside = {at for m in parameter.members for at in range(m.offset, m.offset + m.size)}
-        for at in set(range(parameter.size)) - inside if inside else ():
-            known[at] = 1
+        content = bytearray(parameter.size)
+        known = bytearray(bool(inside) and at not in inside for at in range(parameter.size))
         for member, element in sorted(_elements(parameter, value), key=lambda e: e[0].offset):
             if isinstance(element, Buffer):
                 address = self._address(parameter.at(member.offset))
