@@ -369,7 +369,7 @@ OPENED_ELSEWHERE = {
     "frontends/toolchain/nvcc.py": "what a tool has written",
     "frontends/toolchain/nvrtc_worker.py": "our own",
     "hardware/load.py": "digested, not shown: what a reader has checked",
-    "hardware/shipped.py": "checked where a path is named, in load.py",
+    "shipped.py": "checked where a path is named, in load.py",
     "report/files.py": "written, not read",
     "report/page.py": "our own",
     "system/confined.py": "this is the function",

@@ -38,6 +38,7 @@ CACHES = {
     "predictor/judge/errors.py _widest": "no argument: the shipped table of errors",
     "predictor/cost/memory.py _queue_latency": "by two numbers",
     "predictor/judge/pairs.py _table": "no argument: the shipped table of pairs",
+    "shipped.py _model_values": "no argument: the shipped numbers of the model",
     "system/processes.py mechanisms": "no argument: what the kernel of the system offers",
     "system/processes.py python_folders": "no argument: folders of the interpreter",
     "system/watched_files.py _path_arguments": "no argument: system calls of the machine",

@@ -36,7 +36,7 @@ from perfassert.predictor.rewrites.whatif import with_changes
 from perfassert.quantity import parse_quantity
 
 REFERENCE_DEVICE = "A100-SXM4-40GB"
-_N = 1 << 20
+_N = 1 << 20  # elements of the fields
 
 
 def reference_kernels() -> tuple[tuple[Kernel, Launch], ...]:

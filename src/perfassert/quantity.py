@@ -72,8 +72,8 @@ def to_boolean(value: Any, what: str, error: type[PerfAssertError]) -> bool:
     return bool(plain)
 
 
-_MANY = 16
-_MOST_ITEMS = 2**16
+_MANY = 16  # items of what has few numbers, such as an extent
+_MOST_ITEMS = 2**16  # of a list that a user gives
 
 
 def to_list(value: Iterable[T], what: str, error: type[PerfAssertError]) -> list[T]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
-from perfassert.hardware.shipped import read_fit
 from perfassert.predictor.judge.confidence import GUESSED_FROM
 from perfassert.predictor.judge.errors import TABLE, WITH_ERROR_BAND, kind_of
+from perfassert.shipped import read_fit
 
 KERNELS = Path(__file__).parents[1] / "frontends" / "kernels"
 A100 = "A100-SXM4-40GB"

@@ -38,7 +38,7 @@ from perfassert.toml.tables import TOMLDecodeError, loads
 from perfassert.toml.text import format_key, format_value
 from perfassert.version import MODEL_VERSION
 
-FORMAT = 1
+FORMAT = 1  # of the file; a new reader refuses older ones
 _HEADER = f"""\
 # Predicted performance that perf.no_regression() compares with; kept by pytest --perf-update.
 # Every number is in base units (seconds, bytes); comments are made from them.

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.exit_status import INTERRUPTED, OK
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
 from perfassert.report.tables import Table, Text, join, table
 
 if TYPE_CHECKING:
     from perfassert.lab.calibration.run import CalibrationOutcome
-
-OK, INTERRUPTED = 0, 130
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

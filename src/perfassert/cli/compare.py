@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.exit_status import FAILED, OK, USAGE
 from perfassert.cli.forms import add_forms, link_of
 from perfassert.cli.terminal import raw, say
 
 if TYPE_CHECKING:
     from perfassert.comparison.compare import ReportComparison
-
-OK, FAILED, USAGE = 0, 1, 2
 
 
 def add(commands: Any) -> None:

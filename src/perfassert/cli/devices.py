@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from perfassert.cli.command import add_command
+from perfassert.cli.exit_status import OK
 from perfassert.cli.terminal import say
 from perfassert.errors import PerfAssertError, ToolchainMissing
 from perfassert.report.tables import Table, join, table
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from perfassert.hardware.model import Device
     from perfassert.sensitivity.sensitivity import Sensitivity
 
-OK = 0
 _COLUMNS = ("value", "grade", "source", "note")
 """Columns of the table of a device's values, after the column of keys."""
 

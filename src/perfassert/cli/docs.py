@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.command import add_command
+from perfassert.cli.exit_status import FAILED, OK
 from perfassert.cli.terminal import progress
 from perfassert.errors import PerfAssertError, ReportError
 from perfassert.system.python_children import isolated_command
 from perfassert.system.temporary import temporary_folder
 
-OK, FAILED = 0, 1
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5  # exit codes of pytest
 
 

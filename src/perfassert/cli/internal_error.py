@@ -14,7 +14,7 @@ from perfassert.version import MODEL_VERSION, VERSION
 
 DEBUG = "PERFASSERT_DEBUG"
 _OWN = Path(__file__).parents[1]
-_MOST_FRAMES = 40
+_MOST_FRAMES = 40  # in a report that a user sends
 
 
 def wants_debug() -> bool:

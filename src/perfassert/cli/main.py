@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfassert.cli.command import COMMANDS, command_parser
+from perfassert.cli.exit_status import FAILED, INTERNAL, OK, USAGE
 from perfassert.cli.terminal import printable_output
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
 from perfassert.system.confined import confining
 from perfassert.system.python_children import isolate_imports
-
-OK, FAILED, USAGE, INTERNAL = 0, 1, 2, 3
 
 
 def run() -> None:

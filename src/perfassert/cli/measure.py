@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from perfassert.cli.command import add_command
+from perfassert.cli.exit_status import INTERRUPTED
 from perfassert.errors import PerfAssertError
-
-INTERRUPTED = 130
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

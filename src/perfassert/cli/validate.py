@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perfassert.cli.command import add_command
 from perfassert.cli.executors import add_executor, executor_of, positive
+from perfassert.cli.exit_status import FAILED, OK
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.report.tables import join, percent
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from perfassert.lab.validation.record import RowRecord
     from perfassert.lab.validation.run import Validation
     from perfassert.lab.validation.suite import Suite
-
-OK, FAILED = 0, 1
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

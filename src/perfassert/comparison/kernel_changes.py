@@ -20,7 +20,7 @@ from perfassert.hardware.model import Device
 if TYPE_CHECKING:
     from perfassert.comparison.proposed import ProposedTimes
 
-_NAMED_FILES = 5
+_NAMED_FILES = 5  # in one line
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from perfassert.report.markdown_parts import LIMIT, Capped, code, heading, repor
 from perfassert.report.tables import percent
 
 _HEADER = ("", "kernel", "file", "arch", "what")
-_WIDTH = 100
+_WIDTH = 100  # columns of a terminal
 _FAILING = "🔴"
 _LOST = (Status.BROKEN, Status.GONE)
 _ROWS = 40  # kernels in the table of a comment

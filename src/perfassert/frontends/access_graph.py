@@ -10,6 +10,7 @@ from __future__ import annotations
 from perfassert.errors import KernelError
 from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.graph import GraphBuilder, InstructionGraph, NodeRef
+from perfassert.kernel.machine import FLOPS_PER_FMA
 
 ARITHMETIC = {
     "float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32",
@@ -17,8 +18,7 @@ ARITHMETIC = {
 }  # fmt: skip
 """Dtype → operation class of its arithmetic; any other dtype counts as ``int32``."""
 LOAD, STORE = "global_load", "global_store"
-_FLOPS_PER_INSTRUCTION = 2
-_MOST_CHAINS = 2**12
+_MOST_CHAINS = 2**12  # more would not change the rate
 
 
 def access_graph(kernel: AccessKernel) -> InstructionGraph:
@@ -50,7 +50,7 @@ def _arithmetic(g: GraphBuilder, kernel: AccessKernel, loads: list[NodeRef]) -> 
     """Add the chains of arithmetic; return their ends and the loads that no chain takes."""
     # 20 flops with ilp = 2 and 3 loads: 10 instructions in 2 chains of 5. Chain 0 takes loads 0
     # and 2, chain 1 takes load 1; a loop of 3 iterations holds the rest of both chains.
-    count = -(-int(kernel.flops) // _FLOPS_PER_INSTRUCTION)
+    count = -(-int(kernel.flops) // FLOPS_PER_FMA)
     chains = min(kernel.updates_per_thread * kernel.ilp, count)
     if not chains:
         return []

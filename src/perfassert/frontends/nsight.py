@@ -112,7 +112,7 @@ _HEX = re.compile(r"(?:0x)?[0-9a-f]{1,16}")
 _OPCODE = re.compile(r"(?:\{ ?)?(?:@!?U?P[T\d]+ )?([A-Z]\w*)((?:\.\w+)*)", re.ASCII)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _PADDING = ("NOP", "BRA")
-_LISTED = 20
+_LISTED = 20  # lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from perfassert.hardware import schema
 from perfassert.hardware.entries import CapacityCurve, Operation, Provenance
 from perfassert.hardware.model import Device
 from perfassert.hardware.read import DeviceEntry, DeviceFileReader, Tables, read_curves
-from perfassert.hardware.shipped import fit_path, read_table
+from perfassert.shipped import fit_path, read_table
 
 Find = Callable[[str, Path], Path]
 """What ``extends`` says and the file that says it → the file that is meant."""

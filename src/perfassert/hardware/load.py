@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.errors import DeviceFileError, UnknownDevice, in_short
 from perfassert.hardware.extend import assemble_device, chain
 from perfassert.hardware.model import Device
-from perfassert.hardware.shipped import device_folder, read_table
+from perfassert.shipped import device_folder, read_table
 from perfassert.system.confined import outside
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from perfassert.hardware.entries import Operation, Scope
+from perfassert.shipped import model_integer
 
-WARPS_OF_A_GROUP = 4
+WARPS_OF_A_GROUP = model_integer("warpgroup_warps")
 """Warps that issue one ``wgmma`` together, each for a quarter of the rows."""
 STARTED = "tcgen05"
 """The unit whose products one thread starts for a block."""
@@ -25,7 +26,7 @@ BITS = {"f64": 64, "tf32": 32, "f32": 32, "s32": 32, "f16": 16, "bf16": 16, "e4m
 """Of one element, by type."""
 _NAME = re.compile(r"(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)((?:\.sp|\.ss|\.2cta)*)")
 _KIND = ("rate", "sparse", "shared")
-_TENSOR_MEMORY_ROWS = 128
+_TENSOR_MEMORY_ROWS = model_integer("tensor_memory_lanes")
 """Rows that ``tcgen05`` works on at once: with fewer, part of the unit lies idle."""
 
 

@@ -11,8 +11,8 @@ from perfassert.errors import DeviceFileError, close_matches
 from perfassert.hardware import schema
 from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
 from perfassert.hardware.matrix import MatrixVariant
-from perfassert.hardware.shipped import fit_path, read_table
 from perfassert.quantity import to_real
+from perfassert.shipped import fit_path, read_table
 from perfassert.toml.tables import TableReader
 
 _OPERATION = schema.ValueRule({"cycles": 1.0})

@@ -21,7 +21,7 @@ from perfassert.quantity import to_list
 from perfassert.source import Assumption, SourceSpan, caret
 
 _BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim")
-MAX_LENGTH = 4096
+MAX_LENGTH = 4096  # characters of an expression
 
 
 def read_accesses(

@@ -353,7 +353,7 @@ def _shifts(halving: bool, start: IntArray, bound: IntArray, step: int) -> IntAr
     return count
 
 
-_BITS = 64
+_BITS = 64  # of an address
 _FUNCTIONS: dict[str, Callable[..., IntArray]] = {
     "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or,
     "^": np.bitwise_xor, "*": np.multiply, "<<": np.left_shift,

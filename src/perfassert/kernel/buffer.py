@@ -14,12 +14,13 @@ from perfassert.errors import LaunchError, in_short
 from perfassert.kernel.content import array_digest
 from perfassert.kernel.field import ITEM_BYTES
 from perfassert.quantity import to_integer, to_integers
+from perfassert.shipped import model_integer
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-PAGE_BYTES = 256
+PAGE_BYTES = model_integer("allocation_bytes")
 MAX_BYTES = 1 << 39
 """Bytes of the largest buffer, offset included: more than any GPU's memory, and half of the
 addresses that the execution gives to each pointer."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.errors import LaunchError, close_matches
+from perfassert.shipped import model_number
 
 if TYPE_CHECKING:
     from perfassert.kernel.buffer import Buffer
@@ -27,7 +28,7 @@ _MODULO = re.compile(r"arange\s*%\s*(\S.*)$", re.S)
 _CONSTANT = re.compile(r"constant\s+(\S.*)$", re.S)
 _NAMES = ("random", "permutation", "arange", "constant", "csr_rows")
 _SKEWS = ("uniform", "power-law", "banded")
-_TAIL = 1.8  # exponent of the power law of row lengths: between those of web and social graphs
+_TAIL = model_number("row_length_exponent")
 
 
 def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | None:

@@ -8,7 +8,9 @@ from math import isqrt, prod, sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
+from perfassert.kernel.machine import SECTOR_BYTES
 from perfassert.kernel.memo import Memo
+from perfassert.shipped import model_integer
 from perfassert.source import Assumption
 
 if TYPE_CHECKING:
@@ -193,8 +195,7 @@ class Sampled:
 
 
 _FULLEST = 256  # places that are kept: the fullest one is wanted
-_SECTOR = 32  # bytes
-PART_BYTES = 256
+PART_BYTES = model_integer("slice_bytes")
 """Neighbours that are counted together: no more than lie in one slice of an L2 without a gap."""
 
 
@@ -238,7 +239,7 @@ def meeting(
     places, place = np.unique(addresses[lanes], return_inverse=True)
     together, counts = np.unique(row * len(places) + place.reshape(-1), return_counts=True)
     row, place = together // max(1, len(places)), together % max(1, len(places))
-    sectors = places[place] // _SECTOR  # ascending within a row
+    sectors = places[place] // SECTOR_BYTES  # ascending within a row
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(sectors, prepend=-1) != 0))
     turns = np.maximum.reduceat(counts, first) if len(first) else counts
 
@@ -254,7 +255,7 @@ def meeting(
         fullest = np.argsort(-sums, kind="stable")[:_FULLEST]
         return {int(distinct[i]): float(sums[i]) for i in fullest}
 
-    in_parts = _SECTOR * sectors[first] // PART_BYTES
+    in_parts = SECTOR_BYTES * sectors[first] // PART_BYTES
     return Meeting(
         over_all(places[place], counts, blocks[row]),
         over_all(sectors[first], turns, blocks[row[first]]),

@@ -18,13 +18,13 @@ from perfassert.kernel.affine import IntArray, apply
 from perfassert.kernel.names import LIMITS, Name, never_negative
 
 Monomial = tuple[int, ...]
-_MAX_TERMS = 64
+_MAX_TERMS = 64  # of a sum: larger ones become one unknown, as do the next four
 _MAX_DEGREE = 8
-_MAX_BITS = 256
-_MAX_DEPTH = 100
-_MAX_SIZE = 4096
-_WIDE = 2**40
-_WORD = 2**32
+_MAX_BITS = 256  # of a coefficient
+_MAX_DEPTH = 100  # of calls in calls
+_MAX_SIZE = 4096  # nodes
+_WIDE = 2**40  # coefficients of numbers that may leave 64 bits
+_WORD = 2**32  # of registers: larger numbers are pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

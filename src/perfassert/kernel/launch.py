@@ -14,6 +14,7 @@ from perfassert.errors import LaunchError, in_short
 from perfassert.kernel.buffer import Buffer as Buffer
 from perfassert.kernel.buffer import Share
 from perfassert.quantity import to_integer, to_integers
+from perfassert.shipped import model_extents, model_integer
 
 Extent = Union[int, Sequence[int]]
 Args = Union[Mapping[str, Any], Sequence[Any]]
@@ -271,10 +272,10 @@ def _rebuild(
 
 _MOST_ARGS = 2**12
 """Far more than the bytes that a kernel's parameters may have."""
-_GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
-_BLOCK_LIMITS = (1024, 1024, 64)
-_MAX_BLOCK_THREADS = 1024
-_MAX_CLUSTER_BLOCKS = 16
+_GRID_LIMITS = model_extents("max_grid")
+_BLOCK_LIMITS = model_extents("max_block")
+_MAX_BLOCK_THREADS = model_integer("max_block_threads")
+_MAX_CLUSTER_BLOCKS = model_integer("max_cluster_blocks")
 """Limits of the CUDA programming model, which no device exceeds. A device may have lower ones:
 :func:`~perfassert.hardware.occupancy.check_block`."""
 

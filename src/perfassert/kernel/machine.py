@@ -16,10 +16,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, unique
 
+from perfassert.shipped import model_integer
 from perfassert.source import SourceSpan
 
-REGISTER_BYTES = 4
-"""Size of a register of one thread, in every instruction set."""
+WARP_LANES = model_integer("warp_lanes")
+SECTOR_BYTES = model_integer("sector_bytes")
+"""Smallest part of a line that a cache loads."""
+REGISTER_BYTES = model_integer("register_bytes")
+"""Size of a register of one thread."""
+POINTER_BYTES = model_integer("pointer_bytes")
+WIDEST_ACCESS_BYTES = model_integer("widest_access_bytes")
+"""Largest vector of the CUDA programming model, ``float4`` or ``double2``."""
+ADDRESS_SOURCES = 4
+"""First sources of a memory operation: two words of its address, two of what is added to it."""
+FLOPS_PER_FMA = 2
+"""Operations that a fused multiply-add counts as."""
 
 
 @unique

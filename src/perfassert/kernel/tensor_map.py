@@ -9,13 +9,14 @@ from math import prod
 from perfassert.errors import LaunchError, in_short
 from perfassert.kernel.buffer import type_name
 from perfassert.quantity import to_integer, to_integers
+from perfassert.shipped import model_integer
 
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
-MAP_BYTES = 128
+MAP_BYTES = model_integer("tensor_map_bytes")
 """Size of a ``CUtensorMap``, of which nothing but bulk copies reads any."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of the patterns, in the order of ``CUtensorMapSwizzle``."""
-_MAX_BOX_BYTES = 2**20 - 1
+_MAX_BOX_BYTES = model_integer("max_bulk_copy_bytes")
 """Bytes that a barrier can wait for, says the PTX manual: no copy moves more."""
 
 

@@ -11,7 +11,7 @@ from perfassert.errors import PerfFileError, close_matches
 from perfassert.perf_toml.lines import key_lines
 from perfassert.toml.tables import read_toml
 
-SCHEMA = 1
+SCHEMA = 1  # of the file
 TABLES = ("files", "kernels")
 
 

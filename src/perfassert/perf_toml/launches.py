@@ -20,7 +20,7 @@ from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.perf_toml.descriptions import DescriptionReader
 
-SCHEMA = 1
+SCHEMA = 1  # of the file
 TOP = ("schema", "recorded", "kernels", "launch")
 RECORDED = ("by", "command", "device", "launches")
 LAUNCH = ("grid", "block", "args", "shared_bytes", "cluster")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SLIGHT = 0.005
+_SLIGHT = 0.005  # relative error that is printed as exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from perfassert.quantity import Quantity, to_integer, to_real
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-_DEEPEST = 50
+_DEEPEST = 50  # tables in tables of a saved prediction
 
 
 class DataNode:

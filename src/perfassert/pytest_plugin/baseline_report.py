@@ -14,7 +14,7 @@ from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.baseline_session import WRITTEN, Record, Result
 from perfassert.pytest_plugin.regression import relative
 
-_SHOWN = 20
+_SHOWN = 20  # rows of a table in the terminal
 
 
 def write_report(reporter: Any, result: Result) -> None:

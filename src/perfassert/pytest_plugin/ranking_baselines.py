@@ -17,7 +17,7 @@ from perfassert.report.tables import percent
 if TYPE_CHECKING:
     from perfassert.facade.prediction import Prediction
 
-_DIGITS = 16
+_DIGITS = 16  # hexadecimal, of a digest
 _DECIMALS = 10  # of a share
 
 

@@ -16,7 +16,7 @@ from perfassert.pytest_plugin.layout import Layout
 from perfassert.quantity import Quantity
 from perfassert.report.tables import percent, table
 
-_SHOWN = 20
+_SHOWN = 20  # rows of a table in the terminal
 
 Line = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ _SECTIONS = (
     ("Code optimizers", ("stall elimination", "latency hiding")),
     ("Parallel optimizers", ("parallel",)),
 )
-_WIDTH = 96
+_WIDTH = 96  # columns of a terminal
 _SHOWN = 0.005  # of the samples: hotspots below are left out
 _BUSY = 0.8  # of the time: a server that is busy for so long leaves little else to be won
 _ONLY = {

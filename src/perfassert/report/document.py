@@ -14,7 +14,7 @@ from typing import Any
 from perfassert.version import MODEL_VERSION, VERSION
 
 FORMAT = "perfassert report"
-SCHEMA = 2
+SCHEMA = 2  # of the file
 FAILED, PASSED = "failed", "passed"
 
 Document = Mapping[str, Any]

@@ -10,7 +10,7 @@ from perfassert.kernel.program import MemoryAccess, Program
 
 _INFIX = {"//": "//", "&": "&", "|": "|", "^": "^", "<<": "<<", "<": "<", "==": "=="}
 _NEGATED = {"<": ">=", "==": "!="}
-_DEEPEST = 6
+_DEEPEST = 6  # parentheses in parentheses that are written out
 
 
 def access_text(program: Program, access: MemoryAccess) -> str:

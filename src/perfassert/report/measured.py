@@ -16,7 +16,7 @@ from perfassert.frontends.profiles.launch import (
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.prediction.prediction import PredictionValues
 
-_LISTED = 20
+_LISTED = 20  # rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from perfassert.report.tables import percent
 from perfassert.source import Assumption, SourceSpan
 
 MARKER = "<!-- perfassert docs: generated, any change is lost -->"
-_ADVICE = 3
+_ADVICE = 3  # pieces for each test
 
 Data = Mapping[str, Any]
 Key = tuple[Any, ...]

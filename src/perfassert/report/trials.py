@@ -12,7 +12,7 @@ from perfassert.predictor.diagnose.trials import patch
 from perfassert.quantity import round_significant
 from perfassert.report.tables import Table, Text, percent, table
 
-_WIDTH = 96
+_WIDTH = 96  # columns of a terminal
 _HEADER = ("compiled with", "for", "registers", "spilled", "occupancy", "predicted", "as fast")
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from perfassert.frontends.access_graph import ARITHMETIC
 from perfassert.frontends.cuda.kernels import CompiledCode, from_cuda
-from perfassert.hardware.shipped import shipped_folder
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
+from perfassert.shipped import shipped_folder
 
 _ARCH = "sm_80"
-_N = 1 << 22
+_N = 1 << 22  # elements of the fields
 _LAUNCHES = {
     "saxpy": Launch(_N // 256, 256, {"n": _N}),
     "gather": Launch(_N // 256, 256, {"n": _N}),

@@ -14,7 +14,7 @@ from perfassert.report.files import replace_file
 from perfassert.survey.survey import Survey, SurveyRow
 from perfassert.toml.tables import read_toml
 
-SCHEMA = 1
+SCHEMA = 1  # of the file
 _NUMBERS = ("registers", "spill_bytes", "stack_bytes", "shared_bytes", "code_bytes")
 _HEADER = (
     "# Written by `perfassert survey … --pin`; `--check` compares. To accept a change, pin again.\n"

@@ -18,7 +18,7 @@ from perfassert.report.tables import Text, join, table
 from perfassert.survey.pins import PinChange
 from perfassert.survey.survey import Survey, SurveyRow
 
-_ROWS = 40
+_ROWS = 40  # of the table
 _ANNOTATED = 10  # warnings that GitHub shows of one step
 _HEADER = ("kernel", "file", "arch", "registers", "spills", "findings")
 _RULES = {

@@ -42,6 +42,7 @@ _RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
 """Landlock's version → number of file access rights; from version 5 on with ioctl."""
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
+"""Bits of the access rights of Landlock."""
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract Unix sockets and signals
 

@@ -30,8 +30,8 @@ _REPORT = struct.Struct("=QIIiIQ6Q")
 """``struct seccomp_notif``: id, process, flags, number, machine, address of the call, arguments."""
 _ANSWER = struct.Struct("=QqiI")
 """``struct seccomp_notif_resp``: id, value, error, flags."""
-_PAGE = 4096
-_LONGEST_PATH = 4096
+_PAGE = 4096  # bytes that are read of another process at once
+_LONGEST_PATH = 4096  # PATH_MAX
 _WORKING_DIRECTORY = -100  # AT_FDCWD
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from unittest.mock import patch
 
 from perfassert.errors import KernelSourceError, RankingError, in_short
-from perfassert.frontends.generators.triton import WARP, from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.generators.triton_arguments import describe_arguments
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import WARP_LANES
 from perfassert.quantity import to_integer
 from perfassert.ranking.ranking import Key
 from perfassert.ranking.selection import rank_possible
@@ -135,7 +136,7 @@ class _HelionAutotuner:
         kernel = from_triton(
             function, call.signature, call.constants, assume=self.assume, **options
         )
-        threads = options.get("num_warps", 4) * WARP
+        threads = options.get("num_warps", 4) * WARP_LANES
         return kernel, Launch(tuple(map(int, grid)), threads, call.launch)
 
     def _record(

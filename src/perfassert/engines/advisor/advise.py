@@ -15,7 +15,7 @@ from perfassert.errors import PluginError, PluginWarning
 from perfassert.kernel.samples import Count
 from perfassert.prediction.prediction import Advice
 
-_HOTSPOTS = 5
+_HOTSPOTS = 5  # that a piece of advice lists
 
 
 def own_optimizers() -> Sequence[Optimizer]:

@@ -17,9 +17,10 @@ from perfassert.engines.advisor.rewrites import (
     Unroll,
 )
 from perfassert.kernel.roles import Role
+from perfassert.shipped import model_integer
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
-_CADENCE = 2  # cycles: of a stall count
+_CADENCE = model_integer("stall_count_cycles")
 _WORTH = 0.01  # of the samples: loops with fewer waits are left as they are
 _SMALL = 3000  # instructions: larger functions are not worth inlining
 _NEAR = 32  # instructions between definition and use that still count as close together

@@ -15,7 +15,7 @@ from perfassert.engines.advisor.code import Code
 
 _Rows = npt.NDArray[np.int64]
 _FAR = np.int64(1) << 40
-_CHUNK = 512
+_CHUNK = 512  # starts of one pass: memory grows with it
 InstructionPair = tuple[int, int]
 
 

@@ -31,6 +31,7 @@ from perfassert.engines.advisor.rewrites import (
     UseConstantMemory,
 )
 from perfassert.kernel.roles import Role
+from perfassert.shipped import model_integer
 
 _LONG = 10.0  # cycles: arithmetic that takes at least so long counts as long latency
 _NOT_ARITHMETIC = frozenset(
@@ -176,7 +177,7 @@ def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
     return dict.fromkeys(kept, "imad")
 
 
-_OF_A_QUOTIENT = 4  # instructions: 3 of unsigned quotients to 5 of signed remainders
+_OF_A_QUOTIENT = model_integer("instructions_per_quotient")
 
 
 def division_instructions(case: Case) -> frozenset[int]:
@@ -200,7 +201,7 @@ def division_instructions(case: Case) -> frozenset[int]:
     )  # fmt: skip
 
 
-_CORRECTIONS = 2  # of a quotient
+_CORRECTIONS = model_integer("corrections_per_quotient")
 _WHOLE = frozenset({"int32", "imad", "sfu", "convert", "convert_wide", "compare"})
 
 
@@ -300,7 +301,7 @@ def _of_fast_math(case: Case, math: frozenset[int]) -> frozenset[int]:
     return frozenset((*kept, *rest[::_OF_A_FUNCTION]))
 
 
-_OF_A_FUNCTION = 3
+_OF_A_FUNCTION = model_integer("kept_of_a_function")
 
 
 _FLOATING = frozenset({"fp32", "sfu", "compare", "convert", "convert_wide"})
@@ -552,7 +553,7 @@ def _blamed_on(case: Case, chosen: frozenset[int]) -> list[Blame]:
     return [b for b in case.of("memory_dependency", "memory_throttle") if b.source in chosen]
 
 
-_SHOWN = 3
+_SHOWN = 3  # lines that a message names
 
 
 def _of(case: Case, chosen: frozenset[int]) -> str:

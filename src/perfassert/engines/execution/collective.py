@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.words import Words
-from perfassert.kernel.machine import Combining, Shuffling, Voting
+from perfassert.kernel.machine import WARP_LANES, Combining, Shuffling, Voting
 
 Lanes = npt.NDArray[np.bool_]
-WARP = 32
-LANE = np.arange(WARP, dtype=np.uint32)
+LANE = np.arange(WARP_LANES, dtype=np.uint32)
 _BIT = np.uint32(1) << LANE
 
 

@@ -13,14 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import WARP, pack_lanes, unpack_lanes
+from perfassert.engines.execution.collective import pack_lanes, unpack_lanes
 from perfassert.engines.execution.memory import Plane
 from perfassert.engines.execution.plan import ExecutionPlan
 from perfassert.engines.execution.presets import Setting
 from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
 from perfassert.engines.extension import compiled_core
 from perfassert.kernel.buffer import PAGE_BYTES
-from perfassert.kernel.machine import Kind, MachineInstruction, MemoryOperand, Micro, Space
+from perfassert.kernel.machine import (
+    WARP_LANES,
+    Kind,
+    MachineInstruction,
+    MemoryOperand,
+    Micro,
+    Space,
+)
 
 _core = partial(compiled_core, "execution")
 _NUMBER = {kind: number for number, kind in enumerate(Kind)}
@@ -120,7 +127,7 @@ class _Packing:
             rows = 0 if array is None else len(array)
             start = 0
             if array is not None:
-                full = np.broadcast_to(array, (rows, WARP))
+                full = np.broadcast_to(array, (rows, WARP_LANES))
                 start = self._address(np.ascontiguousarray(full, np.uint32))
             yield from (start, rows, 0 if marks is None else int(marks[0, 0]))
             yield from (int(register in written), int(register in setting.code.uniform))
@@ -212,7 +219,7 @@ def _touch(
     return Touch(
         place, part, memory, np.frombuffer(warps, np.uint32).astype(np.intp), unpack_lanes(masks),
         guessed, np.frombuffer(starts, np.uint64), np.frombuffer(steps, np.int64),
-        np.frombuffer(irregular, np.uint64).reshape(-1, WARP),
+        np.frombuffer(irregular, np.uint64).reshape(-1, WARP_LANES),
     )  # fmt: skip
 
 

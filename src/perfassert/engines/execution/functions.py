@@ -8,6 +8,7 @@ below 2⁻⁵⁶.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -16,10 +17,9 @@ import numpy.typing as npt
 from perfassert.kernel.machine import Function
 
 Doubles = npt.NDArray[np.float64]
-_LN_2 = 0.6931471805599453
-_LOG2_E = 1.4426950408889634
-_TAU = 6.283185307179586
-_ROOT_HALF = 0.7071067811865476
+_LN_2 = math.log(2)
+_LOG2_E = math.log2(math.e)
+_ROOT_HALF = math.sqrt(0.5)
 _RANGE = 2000.0  # of exponents; far beyond those of single precision
 
 
@@ -62,7 +62,7 @@ def _shifted_sine(x: Doubles, quarter: float) -> Doubles:
     """Sine of ``x`` revolutions, ``quarter`` quarters of one further on."""
     part = x - np.rint(x)
     nearest = np.rint(part * 4.0)
-    y = (part - nearest * 0.25) * _TAU
+    y = (part - nearest * 0.25) * math.tau
     square = y * y
     sine = np.ones_like(y)
     cosine = np.ones_like(y)

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import LANE, WARP, Lanes
+from perfassert.engines.execution.collective import LANE, Lanes
 from perfassert.engines.execution.memory import (
     LOCAL_WINDOW,
     SHARED_WINDOW,
@@ -30,7 +30,7 @@ from perfassert.engines.execution.provenance import (
 )
 from perfassert.engines.execution.words import Words
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import MachineCode, Preset, PresetSource
+from perfassert.kernel.machine import WARP_LANES, MachineCode, Preset, PresetSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Setting:
         self.code = code
         self.launch = launch
         self.blocks = tuple(blocks)
-        self.warps_per_block = -(-launch.threads_per_block // WARP)
+        self.warps_per_block = -(-launch.threads_per_block // WARP_LANES)
         self.warps = self.warps_per_block * len(self.blocks)
         self.block_of = np.repeat(np.arange(len(self.blocks)), self.warps_per_block)
-        first = np.tile(np.arange(self.warps_per_block), len(self.blocks)) * WARP
+        first = np.tile(np.arange(self.warps_per_block), len(self.blocks)) * WARP_LANES
         self.thread = first[:, None] + LANE.astype(np.int64)
         self.threads: Lanes = self.thread < launch.threads_per_block
         if memory is None:
@@ -96,7 +96,7 @@ class Setting:
     def local(self) -> Plane:
         """Local memory of all threads, one after the other."""
         if self._local is None:
-            total = self.stack_bytes * self.warps * WARP
+            total = self.stack_bytes * self.warps * WARP_LANES
             self._local = Plane(np.zeros(total, np.uint8), self.codes, UNINITIALISED)
         return self._local
 
@@ -179,7 +179,7 @@ class Setting:
     def _ordinary(self, preset: Preset) -> Words:
         """Numbers whose logarithm is as likely to be anywhere between ends that are far apart."""
         chance = np.random.default_rng(preset.value)
-        shape = (self.warps, WARP)
+        shape = (self.warps, WARP_LANES)
         numbers = 2.0 ** chance.uniform(-_MAGNITUDE, _MAGNITUDE, shape)
         if preset.signed:
             numbers *= chance.choice((-1.0, 1.0), shape)

@@ -18,7 +18,7 @@ UNTRANSLATED = 1 << 29  # an instruction, or a special register, without a trans
 LEFT_OUT = 1 << 30  # stored by an instruction outside the slice
 OUTSIDE = 1 << 31  # read outside every buffer
 _EVERY = 0xFFFFFFFF
-_CODES = 256
+_CODES = 256  # values of the byte
 
 
 def buffer_bit(index: int) -> int:

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import WARP, Lanes
+from perfassert.engines.execution.collective import Lanes
 from perfassert.engines.execution.memory import Addresses, GlobalMemory, Region
-from perfassert.kernel.machine import MachineCode, MemoryOperand
+from perfassert.kernel.machine import WARP_LANES, MachineCode, MemoryOperand
 
 Counts = npt.NDArray[np.int64]
 IRREGULAR = np.iinfo(np.int64).min
@@ -46,7 +46,7 @@ class Touch:
 
     def part_addresses(self, first: int, last: int) -> Addresses:
         """Those of some rows, ``last`` left out."""
-        lane = np.arange(WARP, dtype=np.uint64)
+        lane = np.arange(WARP_LANES, dtype=np.uint64)
         steps = self.steps[first:last]
         addresses = self.starts[first:last, None] + steps[:, None].view(np.uint64) * lane
         addresses = np.where(self.lanes[first:last], addresses, np.uint64(0))

@@ -21,9 +21,8 @@ from perfassert.kernel.executed import (
     WorkingBlocks,
     stretches,
 )
-from perfassert.kernel.machine import Kind, MachineCode, Space
+from perfassert.kernel.machine import SECTOR_BYTES, Kind, MachineCode, Space
 
-_SECTOR = 32  # bytes
 _OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
 _ROWS = 1 << 12  # warp instructions whose addresses are looked at together
 
@@ -221,10 +220,10 @@ def _sectors(
     addresses: npt.NDArray[np.uint64], lanes: npt.NDArray[np.bool_], size: int
 ) -> npt.NDArray[np.int64]:
     """Distinct sectors of each warp instruction."""
-    steps = np.arange(0, max(size, 1), min(size, _SECTOR), dtype=np.uint64)
+    steps = np.arange(0, max(size, 1), min(size, SECTOR_BYTES), dtype=np.uint64)
     first = np.take_along_axis(addresses, lanes.argmax(axis=1)[:, None], axis=1)
     filled = np.where(lanes, addresses, first)
-    sectors = ((filled[:, :, None] + steps) // np.uint64(_SECTOR)).reshape(len(filled), -1)
+    sectors = ((filled[:, :, None] + steps) // np.uint64(SECTOR_BYTES)).reshape(len(filled), -1)
     ordered = np.sort(sectors, axis=1)
     distinct: npt.NDArray[np.int64] = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
     return distinct

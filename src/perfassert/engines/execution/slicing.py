@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from perfassert.kernel.machine import (
+    ADDRESS_SOURCES,
     Kind,
     MachineCode,
     MachineInstruction,
@@ -30,7 +31,6 @@ _WRITES = frozenset((Kind.STORE, Kind.ATOMIC))
 _READS = frozenset((Kind.LOAD, Kind.ATOMIC))
 _JUMPS = frozenset((Kind.BRANCH, Kind.BRANCH_DIVERGED))
 _NO_FALL = frozenset((Kind.EXIT, Kind.LOST, Kind.BRANCH_INDIRECT))
-_ADDRESS = 4  # the first sources of a memory operation
 
 
 def control_slice(code: MachineCode) -> frozenset[Part]:
@@ -177,7 +177,7 @@ def _forward(
                 bits |= state.get(source, 0)
         elif operation.memory.space in (Space.GLOBAL, Space.GENERIC):
             base = 0
-            for source in operation.sources[:_ADDRESS]:
+            for source in operation.sources[:ADDRESS_SOURCES]:
                 base |= state.get(source, 0)
             bases[index, number] = bases.get((index, number), 0) | base
         for target in operation.targets:
@@ -209,7 +209,7 @@ def _parameter_bits(code: MachineCode) -> dict[int, int]:
 def _masks(operation: Micro) -> tuple[int, int, int]:
     """Registers that it writes, that it reads, and that the address is made of."""
     sources = operation.sources
-    return _bits(operation.targets), _bits(sources), _bits(sources[:_ADDRESS])
+    return _bits(operation.targets), _bits(sources), _bits(sources[:ADDRESS_SOURCES])
 
 
 def _bits(registers: tuple[int, ...]) -> int:

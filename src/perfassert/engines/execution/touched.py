@@ -21,12 +21,11 @@ from perfassert.kernel.executed import (
     Visits,
     meeting,
 )
-from perfassert.kernel.machine import Kind, Space
+from perfassert.kernel.machine import SECTOR_BYTES, Kind, Space
 
 Lanes = npt.NDArray[np.bool_]
 _GLOBAL = (Space.GLOBAL, Space.GENERIC)
 _ON_CHIP = {Space.SHARED: "shared", Space.CONSTANT: "constant"}
-_SECTOR = 32  # bytes: nothing that is loaded is distinguished any finer
 _MAX_ROWS = 1 << 15  # of one instruction: of more every n-th stands for n
 _MAX_VISITED = 1 << 12  # rows of one instruction whose order counts, of more the middle
 NUMBERED = 1 << (62 - ADDRESS_BITS)
@@ -124,7 +123,7 @@ def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
     """Loads in sectors; stores in what one of them writes, as not all of a sector may be."""
     size = max(touches[0].memory.bytes, 1)
     reads = all(_reads(t, execution) for t in touches)
-    grain = _SECTOR if reads else min(size, _SECTOR)
+    grain = SECTOR_BYTES if reads else min(size, SECTOR_BYTES)
     keys = []
     for touch in touches:
         lanes = _lanes(touch, space)
@@ -162,11 +161,13 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
     if not some.any():
         return None
     size = max(touch.memory.bytes, 1)
-    steps = np.arange(0, size, min(size, _SECTOR), dtype=np.int64)
+    steps = np.arange(0, size, min(size, SECTOR_BYTES), dtype=np.int64)
     address = touch.addresses[some].astype(np.int64)
     nearest = np.take_along_axis(address, lanes[some].argmax(axis=1)[:, None], axis=1)
     address = np.where(lanes[some], address, nearest)
-    pieces = np.sort(((address[:, :, None] + steps) // _SECTOR).reshape(len(address), -1), axis=1)
+    pieces = np.sort(
+        ((address[:, :, None] + steps) // SECTOR_BYTES).reshape(len(address), -1), axis=1
+    )
     new = np.ones(pieces.shape, np.bool_)
     np.not_equal(pieces[:, 1:], pieces[:, :-1], out=new[:, 1:])
     row = new.nonzero()[0]
@@ -174,7 +175,9 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
     asked = float(distinct_sectors(rows).sum()) * rows.every / len(execution.blocks)
     share = len(keys) / len(execution.blocks[::apart]) / asked
     warps = (touch.warps % per_block).astype(np.int64)[some][row]
-    return Visits(_SECTOR, keys, warps, time[some][row], first, first + kept, most, apart, share)
+    return Visits(
+        SECTOR_BYTES, keys, warps, time[some][row], first, first + kept, most, apart, share
+    )
 
 
 def _times(warps: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
@@ -243,6 +246,6 @@ def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def distinct_sectors(rows: Rows) -> npt.NDArray[np.int64]:
     """Of each execution of an instruction, by the first byte of every lane."""
     first = np.take_along_axis(rows.addresses, rows.lanes.argmax(axis=1)[:, None], axis=1)
-    sectors = np.sort(np.where(rows.lanes, rows.addresses, first) // _SECTOR, axis=1)
+    sectors = np.sort(np.where(rows.lanes, rows.addresses, first) // SECTOR_BYTES, axis=1)
     counts: npt.NDArray[np.int64] = 1 + (sectors[:, 1:] != sectors[:, :-1]).sum(axis=1)
     return counts

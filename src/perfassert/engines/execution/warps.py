@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import WARP, Lanes, pack_lanes
+from perfassert.engines.execution.collective import Lanes, pack_lanes
 from perfassert.engines.execution.words import Words
+from perfassert.kernel.machine import WARP_LANES
 
 _TURN = 64  # every so many runs the lowest place is passed over
 NOWHERE = np.iinfo(np.int64).max
@@ -187,7 +188,7 @@ class Warps:
         block = int(self.block_of[warp])
         gathering = self.gathering(block, barrier)
         whole = bool((fragment.lanes == self.alive[warp]).all())
-        gathering.arrived += WARP if count and whole else int(fragment.lanes.sum())
+        gathering.arrived += WARP_LANES if count and whole else int(fragment.lanes.sum())
         gathering.count = count
         if waits:
             gathering.waiting.append((warp, fragment))

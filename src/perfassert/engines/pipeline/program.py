@@ -25,8 +25,8 @@ from perfassert.kernel.graph import (
     loop_chain,
 )
 
-NO_LOOP = -1
-SERVER = -1
+NO_LOOP = -1  # index
+SERVER = -1  # in place of a warp's number
 _MAX_PIPELINES = 64  # the compiled engine holds the active ones of a scheduler in one word
 
 

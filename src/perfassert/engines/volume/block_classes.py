@@ -20,7 +20,7 @@ _CLASSES = 128
 """Where there are more, guards hardly distinguish blocks."""
 _SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 """Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
-_GOLDEN = 0.6180339887498949
+_GOLDEN = 0.6180339887498949  # ratio: its multiples fill an interval evenly
 BlockIndex = tuple[int, int, int]
 
 

@@ -17,11 +17,11 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import REGISTER_BYTES
 
 SPILLS = "(spills)"
 INSTRUCTIONS = "(instructions)"
 """Names of these volumes among those of the fields; no parameter of a kernel is called so."""
-_WORD = 4  # bytes: the stacks of a warp's threads are interleaved word by word
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ def spill_volumes(groups: LaunchGroups) -> Spills:
 def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     """Sectors that the group's warp instructions touch; a block in the middle stands for all."""
     lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
-    first = (lanes.addresses[lanes.some] + group.offsets[0]) // _WORD
+    first = (lanes.addresses[lanes.some] + group.offsets[0]) // REGISTER_BYTES
     if not first.size:
         return 0.0
-    words = first[:, :, None] + np.arange(-(-group.item_bytes // _WORD), dtype=np.int64)
+    words = first[:, :, None] + np.arange(-(-group.item_bytes // REGISTER_BYTES), dtype=np.int64)
     lane = np.arange(device.warp_size, dtype=np.int64)[:, None]
-    sectors = (words * device.warp_size + lane) * _WORD // device.sector_bytes
+    sectors = (words * device.warp_size + lane) * REGISTER_BYTES // device.sector_bytes
     lit = lanes.active[lanes.some].nonzero()
     warp = np.repeat(lit[0], words.shape[2])
     touched = int(np.unique(np.stack((warp, sectors[lit].ravel())), axis=1).shape[1])

@@ -21,10 +21,10 @@ from perfassert.engines.volume.footprint import (
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.launch import Launch
 
-_MAX_PER_AXIS = 128
+_MAX_PER_AXIS = 128  # blocks
 _ALL_BELOW = 256  # grids of at most so many blocks are evaluated block by block, if need be
 _SAMPLED = 64
-_LEAST_SAMPLED = 4
+_LEAST_SAMPLED = 4  # blocks of a class
 _MAX_POINTS = 2**25  # of tied coordinates in all sampled blocks, which are written down one by one
 
 

@@ -11,10 +11,11 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import FLOPS_PER_FMA
 from perfassert.prediction.volumes import Volumes
+from perfassert.shipped import model_number
 
-_MIXED = 0.1  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
-_FLOPS_PER_LANE = 2  # a fused multiply-add counts two
+_MIXED = model_number("mixed_dram_share")
 
 
 def roofline(
@@ -86,5 +87,5 @@ def peak_flops(device: Device, arithmetic: str) -> float:
     copies = device.schedulers_per_unit if scope is Scope.SCHEDULER else 1
     variant = MatrixVariant.from_name(arithmetic)
     each = variant.of_one_warp(scope) if variant else device.warp_size
-    per_cycle = _FLOPS_PER_LANE * each * copies / operation.issue
+    per_cycle = FLOPS_PER_FMA * each * copies / operation.issue
     return per_cycle * device.compute_units * device.clock_hz

@@ -36,11 +36,10 @@ from perfassert.kernel.executed import spread_blocks
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter, Name
+from perfassert.shipped import model_integer
 
 BoolArray = npt.NDArray[np.bool_]
-_HASH_BITS = (
-    12  # of a line's number: with fewer, patterns of far rows come out wrong by up to 135 %
-)
+_HASH_BITS = model_integer("tag_hash_bits")  # of a line's number
 _MAX_ROWS = 1024  # warps that are evaluated; of more, some stand for the others
 _MAX_BASES = 16  # base addresses that the tag hash is averaged over
 _MAX_ITERATIONS = 24  # of the loops around an access, evenly spread

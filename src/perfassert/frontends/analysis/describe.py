@@ -34,7 +34,14 @@ from perfassert.frontends.toolchain.binary import Binary
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.access import Direction
 from perfassert.kernel.expression_pool import Expression, ExpressionPool
-from perfassert.kernel.machine import Combining, Kind, MemoryOperand, Space
+from perfassert.kernel.machine import (
+    POINTER_BYTES,
+    WARP_LANES,
+    Combining,
+    Kind,
+    MemoryOperand,
+    Space,
+)
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
     CLUSTER,
@@ -55,7 +62,6 @@ _SPACES = {
     Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared",
     Space.LOCAL: "local", Space.CONSTANT: "constant",
 }  # fmt: skip
-_MOST_LANES = 32
 _TABLES = "__cudart_"
 """Prefix of the names of the compiler's own variables in global memory."""
 _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
@@ -64,7 +70,6 @@ _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (0, {}),
 )
 """Offsets of :class:`Constants` that differ from its defaults, by least architecture."""
-_POINTER = 8  # bytes
 _WORDS = 8
 """Largest number of registers that a load writes."""
 
@@ -293,7 +298,7 @@ class Describer:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
         rows = [asked.detail[0] for asked in self.code.instruction(index).inputs if asked.detail]
-        if not rows or rows[0] == _MOST_LANES:
+        if not rows or rows[0] == WARP_LANES:
             return guard
         in_rows = s.compare("<", s.variable("laneid"), s.number(rows[0]))
         return in_rows if guard is None else s.logical_and(guard, in_rows)
@@ -426,8 +431,8 @@ class Describer:
         pointer. In a structure of unknown layout, any word at a place for a pointer may be half of
         one."""
         parameter = self.parameters[name.position]
-        open_layout = parameter.size > _POINTER and not parameter.members
-        placed = open_layout and name.offset % _POINTER == 0
+        open_layout = parameter.size > POINTER_BYTES and not parameter.members
+        placed = open_layout and name.offset % POINTER_BYTES == 0
         return placed or self._member(name).pointer or atom in self.code.words.wide
 
     def _member(self, name: Argument) -> Member:

@@ -16,6 +16,7 @@ from perfassert.frontends.toolchain.binary import Parameter, Unset
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool
 from perfassert.kernel.machine import (
+    ADDRESS_SOURCES,
     Kind,
     MachineCode,
     MachineInstruction,
@@ -38,7 +39,6 @@ from perfassert.kernel.names import (
 
 Read = Callable[[int], Expression]
 """Function that returns the value of a register before the instruction at hand."""
-_ADDRESS = 4  # the first sources of a memory operation
 _LOADED = frozenset((Kind.LOAD, Kind.ATOMIC, Kind.MATRIX_LOAD))
 _CONDITIONAL = frozenset((Kind.BRANCH, Kind.EXIT))
 _WIDE_SPACES = (Space.GLOBAL, Space.GENERIC)
@@ -184,7 +184,7 @@ class SymbolicCode:
             written.update((r, None) for r in operation.targets if r > 0)
         spill = self._spills.get(number, ())
         if spill and instruction.operations[0].kind is Kind.STORE:
-            data = instruction.operations[0].sources[_ADDRESS:]
+            data = instruction.operations[0].sources[ADDRESS_SOURCES:]
             written, read = dict.fromkeys(spill), dict.fromkeys(data)
         elif spill:
             read = dict.fromkeys(spill)
@@ -340,7 +340,7 @@ class SymbolicCode:
         if spill is not None:
             operation = instruction.operations[0]
             if operation.kind is Kind.STORE:
-                return dict(zip(spill, map(read, operation.sources[_ADDRESS:]), strict=True))
+                return dict(zip(spill, map(read, operation.sources[ADDRESS_SOURCES:]), strict=True))
             return dict(zip(operation.targets, map(read, spill), strict=True))
         written: dict[int, Expression] = {}
 
@@ -409,7 +409,7 @@ def spilled_words(machine: MachineCode) -> dict[int, tuple[int, ...]]:
     moves = [number for number, o in operations if pointers.intersection(o.targets)]
     for number, o in operations:
         if o.memory is not None and o.memory.space is Space.LOCAL:
-            low, high, other, over = o.sources[:_ADDRESS]
+            low, high, other, over = o.sources[:ADDRESS_SOURCES]
             size, offset = o.memory.bytes, o.memory.offset
             if low not in pointers or high or other or over or size % 4 or offset % 4:
                 return {}

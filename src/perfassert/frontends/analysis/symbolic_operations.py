@@ -14,7 +14,15 @@ from perfassert.frontends.analysis.symbolic_logic import bitwise, predicate_func
 from perfassert.frontends.analysis.symbolic_words import WORD, Words
 from perfassert.frontends.machine.lowering_step import XOR
 from perfassert.kernel.expression_pool import Expression, ExpressionPool
-from perfassert.kernel.machine import Function, Kind, Micro, Relation, Rounding, Shuffling
+from perfassert.kernel.machine import (
+    WARP_LANES,
+    Function,
+    Kind,
+    Micro,
+    Relation,
+    Rounding,
+    Shuffling,
+)
 from perfassert.kernel.program import CLUSTER
 
 Results = Sequence[Union[Expression, None]]
@@ -24,9 +32,8 @@ _RELATIONS = {
     Relation.GE: ">=",
 }  # fmt: skip
 _STRICT = {"<": "<", "<=": "<", ">": ">", ">=": ">", "!=": "!="}
-_NO_LIMIT = (1 << 64) - 1
-_LANES = 32
-_WHOLE_WARP = 31  # operand of a shuffle: the largest lane, without segments
+_NO_LIMIT = (1 << 64) - 1  # the largest number of 64 bits
+_WHOLE_WARP = WARP_LANES - 1  # operand of a shuffle: the largest lane, without segments
 _THREAD = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _BLOCK = ("blockDim.x", "blockDim.y", "blockDim.z")
 
@@ -378,7 +385,7 @@ def _shuffle(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s, lane = w.s, v[1].constant
     if o.detail[0] != Shuffling.INDEX or v[2].constant != _WHOLE_WARP or lane is None:
         return ()
-    lane %= _LANES
+    lane %= WARP_LANES
     own = {_lone(s.variable("laneid")): s.number(lane)}
     threads = [s.variable(name) for name in _THREAD]
     free = s.free_atoms(v[0])
@@ -391,7 +398,7 @@ def _thread_of_lane(s: ExpressionPool, lane: int) -> tuple[Expression, ...]:
     """``threadIdx`` of a lane of one's own warp."""
     x, y, z = (s.variable(name) for name in _THREAD)
     width, rows, layers = (s.variable(name) for name in _BLOCK)
-    warp, more = s.number(_LANES), s.sub(s.mul(rows, layers), s.one)
+    warp, more = s.number(WARP_LANES), s.sub(s.mul(rows, layers), s.one)
 
     def at_lane(number: Expression) -> Expression:
         return s.add(s.sub(number, s.mod(number, warp)), s.number(lane))

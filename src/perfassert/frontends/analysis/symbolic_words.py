@@ -31,7 +31,7 @@ _INDEX = (1 << 41) + (1 << 12)
 """Bound on thread numbers: no thread of any launch has a number as large."""
 _MIXES = 1 << 28
 """Bound on the steps of an index; factors that mix bits are larger."""
-_SPLITS = 3
+_SPLITS = 3  # times that a pair is divided by cases
 
 
 class Range(NamedTuple):

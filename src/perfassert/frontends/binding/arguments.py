@@ -13,6 +13,7 @@ from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.machine import POINTER_BYTES, REGISTER_BYTES
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import (
     Member,
@@ -25,8 +26,6 @@ T = TypeVar("T")
 _APART = 2**40
 """Bytes between the made-up addresses of two pointers: no array reaches into the next one."""
 _PLACES = 2**6  # pointers that one parameter has place for
-_WORD = 4  # bytes
-_POINTER = 8  # bytes
 
 
 class Arguments:
@@ -48,7 +47,7 @@ class Arguments:
             self._take(position, value)
         for pointer, field in self._pointers():
             if pointer not in self.numbers:
-                self._set(pointer, _POINTER, self._address(pointer, field))
+                self._set(pointer, POINTER_BYTES, self._address(pointer, field))
 
     def _by_position(self, args: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[int, Any]]:
         names = [p.name for p in self.program.parameters]
@@ -86,7 +85,7 @@ class Arguments:
             self._map(at, shown, value)
             return
         if isinstance(value, Buffer):
-            if kind.size != _POINTER or (kind.dtype and not kind.pointer):
+            if kind.size != POINTER_BYTES or (kind.dtype and not kind.pointer):
                 raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
             if value.source is not None or (value.fill is not None and value.stated[1]):
                 self._check(shown, partial(check_elements, kind.dtype, value.dtype))
@@ -110,8 +109,8 @@ class Arguments:
     def _set(self, at: Argument, size: int, number: int) -> None:
         """Set the words of a parameter or a part of one, also the upper half of a part."""
         self.numbers[at] = number
-        if size == _POINTER and self.program.parameters[at.position].size > _POINTER:
-            self.numbers[Argument(at.position, at.offset + _WORD)] = number >> 32
+        if size == POINTER_BYTES and self.program.parameters[at.position].size > POINTER_BYTES:
+            self.numbers[Argument(at.position, at.offset + REGISTER_BYTES)] = number >> 32
 
     # Structures
 
@@ -122,13 +121,13 @@ class Arguments:
             raise self._wrong(
                 parameter.name, f"has {parameter.size} bytes; {len(content)} do not fit"
             )
-        for at in range(0, len(content) - len(content) % _WORD, _WORD):
-            number = int.from_bytes(content[at : at + _WORD], "little", signed=True)
+        for at in range(0, len(content) - len(content) % REGISTER_BYTES, REGISTER_BYTES):
+            number = int.from_bytes(content[at : at + REGISTER_BYTES], "little", signed=True)
             self.numbers[Argument(position, at)] = number
         wholes = [(m.offset, m.size) for m in parameter.members]
         for at, size in wholes or [(0, parameter.size)]:
             part = content[at : at + size]
-            if size <= _POINTER and len(part) == size:
+            if size <= POINTER_BYTES and len(part) == size:
                 number = int.from_bytes(part, "little", signed=True)
                 self._set(Argument(position, at), size, number)
 
@@ -139,7 +138,7 @@ class Arguments:
         for path, value in flat(structure):
             if isinstance(path, int):
                 known_member = next((m for m in parameter.members if m.offset == path), None)
-                member = known_member or Member("", path, min(parameter.size - path, _POINTER))
+                member = known_member or Member("", path, min(parameter.size - path, POINTER_BYTES))
                 shown = f"{parameter.name} (byte {path})"
                 if not 0 <= path < parameter.size:
                     raise self._wrong(parameter.name, f"has {parameter.size} bytes, none at {path}")
@@ -168,21 +167,21 @@ class Arguments:
 
     def _may_point(self, position: int) -> bool:
         parameter = self.program.parameters[position]
-        unsaid = parameter.dtype is None and parameter.size == _POINTER
+        unsaid = parameter.dtype is None and parameter.size == POINTER_BYTES
         return parameter.pointer or unsaid or parameter.name in self._fields
 
     def _pointers(self) -> Iterator[tuple[Argument, str]]:
         """Arguments that are pointers, as declared, used or given; with their fields."""
         fields = self._fields | self.buffers.keys()
         for position, parameter in enumerate(self.program.parameters):
-            if parameter.pointer or (parameter.size == _POINTER and parameter.name in fields):
+            if parameter.pointer or (parameter.size == POINTER_BYTES and parameter.name in fields):
                 yield Argument(position), parameter.name
                 continue
             known = {m.offset for m in parameter.members if m.pointer}
             used = {
                 at
-                for at in range(0, parameter.size, _WORD)
-                if parameter.size > _POINTER and parameter.at(at) in fields
+                for at in range(0, parameter.size, REGISTER_BYTES)
+                if parameter.size > POINTER_BYTES and parameter.at(at) in fields
             }
             for at in sorted(known | used):
                 yield Argument(position, at), parameter.at(at)
@@ -191,7 +190,7 @@ class Arguments:
         """Return an address that is not null and, unless an alias, far from all others."""
         root, offset = self.place(field)
         owner = next((v for v, f in self._pointers() if f == root), pointer)
-        slot = owner.position * _PLACES + owner.offset // _POINTER % _PLACES
+        slot = owner.position * _PLACES + owner.offset // POINTER_BYTES % _PLACES
         return (slot + 1) * _APART + offset
 
     def sizes(self) -> dict[str, int]:

@@ -39,10 +39,11 @@ from perfassert.kernel.expression_pool import Atom, Expression, Monomial
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import CLUSTERED, Argument, ConstantWord, LoopCounter, Name
 from perfassert.kernel.program import Program, ProgramInstruction, ProgramLoop
+from perfassert.shipped import model_integer
 from perfassert.source import Assumption, SourceSpan
 
 Terms = tuple[tuple[Monomial, int], ...]
-DEFAULT_TRIPS = 16
+DEFAULT_TRIPS = model_integer("unknown_trips")
 """Trip count of a loop whose end depends on data and that has no given count."""
 _GUESSED = 4096
 """Largest number of iterations that nested guesses amount to."""

@@ -12,7 +12,7 @@ from perfassert.kernel.expression_pool import Expression
 from perfassert.kernel.names import Argument
 from perfassert.kernel.program import MemoryAccess, ProgramBlock
 
-_SHOWN = 3
+_SHOWN = 3  # of the lines that a note names
 
 
 def note_idleness(binder: Binder, bound: Iterable[BoundAccess]) -> None:

@@ -14,12 +14,13 @@ from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.expression_pool import Atom
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import SECTOR_BYTES
 from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import MemoryAccess, Program
+from perfassert.shipped import model_integer
 
-SCATTER = 8
+SCATTER = model_integer("unknown_stride")
 """Elements by which consecutive threads are taken to be apart where an index depends on data."""
-_SECTOR = 32  # bytes: what lies further apart than this is fetched apart, whatever the distance
 _LANES = ("laneid", "warpid")
 Ranges = Mapping[Name, tuple[int, int]]
 
@@ -74,7 +75,7 @@ def stand_in(
     side_by_side: bool = False,
 ) -> Affine:
     """Return a number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
-    scattered = depends.scattered and abs(scale) < _SECTOR and not side_by_side
+    scattered = depends.scattered and abs(scale) < SECTOR_BYTES and not side_by_side
     factor = SCATTER if scattered else 1
     return add(*_coordinates(depends, launch, ranges)).scale(factor)
 
@@ -164,7 +165,7 @@ def apart(seen: Spread, scale: int) -> Apart:
     """Return the pattern whose step asks for as many sectors as were counted."""
     # 32 sectors of 32 B for 32 lanes, 4 B for each 1: step 32·32 / (32·4) = 8, ``shared`` is 1.
     # 1 sector: step 1/4, so 4 consecutive threads have the same index.
-    step = seen.sectors * _SECTOR / (seen.lanes * scale)
+    step = seen.sectors * SECTOR_BYTES / (seen.lanes * scale)
     within = max(seen.extent // scale, 1)
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)
 

@@ -11,6 +11,8 @@ from math import gcd
 
 from perfassert.frontends.machine.lane_values import FAR, LANES, SAME, Address, Lanes, LaneValues
 from perfassert.frontends.toolchain.names import demangle, without_parameters
+from perfassert.kernel.machine import SECTOR_BYTES, WIDEST_ACCESS_BYTES
+from perfassert.shipped import model_integer
 
 SPILLS, LOCAL_ARRAY, UNCOALESCED, NARROW, CONFLICTS, DOUBLES, DIVERGENCE, CLIFF, CALLS = (
     "spills", "local-array", "uncoalesced", "narrow", "bank-conflicts", "double-arithmetic",
@@ -33,18 +35,12 @@ _BYTES = {"64": 8, "128": 16, "256": 32, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 _ENDS = ("BRA", "EXIT", "RET", "BRX", "JMP")  # without a condition
 _GLOBAL = {"LDG": "load", "STG": "store", "LD": "load", "ST": "store"}
 _SHARED = {"LDS": "load", "STS": "store"}
-_SECTOR, _BANKS, _WORD = 32, 32, 4
-"""Bytes of a sector, banks of shared memory, and bytes of a bank.
-
-The numbers hold for every architecture that is read here (CUDA C++ Programming Guide, Compute
-Capabilities).
-"""
+_BANKS, _WORD = model_integer("shared_banks"), model_integer("shared_bank_bytes")
 _COMPILERS = "__cuda"  # prefix of the compiler's own functions
-_WIDEST = 16
 _WORST = 2.0  # least ratio to the ideal sectors or wavefronts that is reported
 _ITERATIONS = 8.0  # assumed iterations of every loop
 _DEEPEST = 3
-_DOUBLE_COST = 4  # instructions that a double instruction counts as, at least
+_DOUBLE_COST = model_integer("double_as_instructions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +195,7 @@ class _Walk:
         for (direction, lanes, _), group in self.groups.items():
             together = group.offsets
             whole = sectors(lanes, together)
-            least = max(1.0, LANES * sum(together.values()) / _SECTOR)
+            least = max(1.0, LANES * sum(together.values()) / SECTOR_BYTES)
             alone = sum(sectors(lanes, {0: w}) for w in together.values())
             excess = (alone - least) * group.weight / self.total
             widest = max(together.values())
@@ -269,7 +265,9 @@ def sectors(lanes: Lanes, widths: Mapping[int, int]) -> float:
         sector
         for offset, width in widths.items()
         for lane in lanes
-        for sector in range((lane + offset) // _SECTOR, (lane + offset + width - 1) // _SECTOR + 1)
+        for sector in range(
+            (lane + offset) // SECTOR_BYTES, (lane + offset + width - 1) // SECTOR_BYTES + 1
+        )
     }
     return float(len(touched))
 
@@ -304,7 +302,7 @@ def _joint_width(lanes: Lanes, widths: Mapping[int, int]) -> int:
     for one, other in pairwise(ordered):
         run = run + widths[other] if other == one + widths[one] else widths[other]
         longest = max(longest, run)
-    width = _WIDEST
+    width = WIDEST_ACCESS_BYTES
     while width > longest or apart % width:
         width //= 2
     return width

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError, close_matches
-from perfassert.frontends.generators.triton import WARP, from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.generators.triton_text import PutIn, TritonText
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import WARP_LANES
 
 _LAUNCHER = "_launcher"
 
@@ -77,7 +78,7 @@ def from_helion(
         trip_counts=trip_counts,
         assume=assume,
     )
-    return made, Launch(launch.grid(sizes or {}), warps * WARP, args)
+    return made, Launch(launch.grid(sizes or {}), warps * WARP_LANES, args)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ from perfassert.frontends.generators.inductor_configs import (
     configurations,
     fits,
 )
-from perfassert.frontends.generators.triton import WARP, from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.generators.triton_text import PutIn, TritonText, UnknownSize
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import WARP_LANES
 from perfassert.source import SourceSpan
 from perfassert.system.confined import read_text
 
@@ -336,7 +337,7 @@ class _Described:
         )
         args = {name: values[name] for name in scalars if name not in constants}
         grid = self._grid(config, values)
-        return kernel, Launch(grid, config.get("num_warps", 4) * WARP, args)
+        return kernel, Launch(grid, config.get("num_warps", 4) * WARP_LANES, args)
 
     def _grid(self, config: Config, values: Mapping[str, int]) -> tuple[int, int, int]:
         kind = self.grid_type

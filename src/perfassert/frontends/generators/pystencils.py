@@ -15,6 +15,7 @@ from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import C_TYPES, by_name, package, with_args
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.signature import Declared
+from perfassert.kernel.buffer import PAGE_BYTES
 from perfassert.kernel.description import AccessKernel, CompiledKernel, Kernel
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.launch import Buffer, Launch
@@ -27,7 +28,6 @@ typedef long long int64_t; typedef unsigned char uint8_t; typedef unsigned short
 typedef unsigned int uint32_t; typedef unsigned long long uint64_t;
 """
 _COORDINATES = "xyz"
-_ALIGNMENT = 256  # bytes: alignment of an allocation
 
 
 def from_pystencils(
@@ -255,7 +255,7 @@ def _kernel_field(field: Any, ghosts: int) -> Field:
         dtype,
         [int(field.shape[axis]) - 2 * ghost for axis, ghost in zip(axes, halo, strict=True)],
         halo,
-        alignment=_ALIGNMENT,
+        alignment=PAGE_BYTES,
         offset=start,
     )
 

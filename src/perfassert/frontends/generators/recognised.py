@@ -10,10 +10,11 @@ from perfassert.frontends.generators.cute import from_cute
 from perfassert.frontends.generators.numba import from_numba
 from perfassert.frontends.generators.objects import from_cupy, from_source_object
 from perfassert.frontends.generators.pystencils import from_pystencils
-from perfassert.frontends.generators.triton import WARP, from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.generators.warp import from_warp
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.machine import WARP_LANES
 from perfassert.plugins import Contributions, gather, wrap_errors
 
 Make = Callable[[Any, Launch], Kernel]
@@ -110,7 +111,7 @@ def _triton(function: Any, launch: Launch) -> Kernel:
             constants |= {name: args[name]} if name in args else {}
         elif name in args or not parameter.has_default:
             types[name] = _triton_type(_argument_of(name, place, launch, "pa.from_triton"))
-    return from_triton(function, types, constants, num_warps=max(launch.block[0] // WARP, 1))
+    return from_triton(function, types, constants, num_warps=max(launch.block[0] // WARP_LANES, 1))
 
 
 def _triton_type(value: Any) -> str:

@@ -26,11 +26,10 @@ from perfassert.frontends.toolchain.build import Layout, from_compiler
 from perfassert.frontends.toolchain.compilers import CompiledModule
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.machine import WARP_LANES
 from perfassert.source import SourceSpan
 
 _TESTED = ((3, 4), (3, 9))
-WARP = 32
-"""Threads of a warp in Triton's counting."""
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
 _DIVISIBLE = ["tt.divisibility", 16]
 _INTEGER = re.compile(r"[iu](?:8|16|32|64)")
@@ -207,7 +206,7 @@ class TritonSource:
 
         types = dict(self.types) | dict.fromkeys(ones, "constexpr")
         constants = dict(self.constants) | dict.fromkeys(ones, 1)
-        target = GPUTarget("cuda", number(arch), WARP)
+        target = GPUTarget("cuda", number(arch), WARP_LANES)
         try:
             text = getattr(self.function, "checked_text", None)
             with text.readable() if text else nullcontext(), warnings.catch_warnings():

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfassert.errors import KernelSourceError, in_short
+from perfassert.kernel.buffer import PAGE_BYTES
 from perfassert.kernel.launch import Buffer
 
 _BITS = {"u1": "bool", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
-_ALIGNED = 256
 """Largest alignment in bytes that any compiler uses."""
 
 
@@ -85,7 +85,7 @@ def _buffer(tensor: Any) -> Buffer | None:
     dtype = _BITS.get(element) or f"{'u' * (element[0] != 'i')}int{_digits(element)}"
     extents = zip(tensor.shape, tensor.stride(), strict=True)
     length = 1 + sum((size - 1) * abs(step) for size, step in extents)
-    return Buffer(int(length), dtype, min(address & -address, _ALIGNED))
+    return Buffer(int(length), dtype, min(address & -address, PAGE_BYTES))
 
 
 def _digits(element: str) -> int:

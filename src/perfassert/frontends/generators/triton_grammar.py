@@ -49,8 +49,8 @@ _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast
 _DEEPEST = 100  # levels of a syntax tree, far below what exhausts a stack
 LARGEST = 1 << 64
 """Exclusive upper bound of the integers in a text."""
-_LARGEST_COMPUTED = 1 << 4096
-_LARGEST_SHIFT = 64
+_LARGEST_COMPUTED = 1 << 4096  # larger powers and shifts take long
+_LARGEST_SHIFT = 64  # bits
 _SMALLEST_LARGE = 64  # exclusive bound of a number of repetitions
 _COMBINING_PLACE = 2
 _MOST_NODES = 250_000  # nodes that Triton visits, including those of calls and unrolled iterations

@@ -9,7 +9,7 @@ import networkx as nx
 
 from perfassert.kernel.graph import loop_chain
 
-EXIT = -1
+EXIT = -1  # in place of a block's number
 
 
 @dataclass(frozen=True, slots=True)

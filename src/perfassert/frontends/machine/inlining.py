@@ -12,8 +12,8 @@ TWICE_GUARDED = ("BRA", "EXIT", "KILL")
 """Instructions with a predicate among their operands that must hold, too."""
 LIBRARY = ("cuda_sm", "__internal", "__nv_")
 """Parts of the names of routines that the compiler brings along."""
-_MAX_PLACED = 100_000
-_MAX_DEPTH = 8
+_MAX_PLACED = 100_000  # instructions
+_MAX_DEPTH = 8  # calls in calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-LANES = 32
+from perfassert.kernel.machine import WARP_LANES
+
+LANES = WARP_LANES
 Lanes = tuple[int, ...]
 SAME: Lanes = (0,) * LANES
 """The differences of a value that all lanes have in common."""
@@ -28,7 +30,7 @@ FAR = 1 << 20
 """Factor that stands for an unknown number, such as the length of a row, in lane differences."""
 _LARGEST = 1 << 50  # beyond, a number is no address
 _WORD_BITS = 32
-_SIGN_BITS = 31
+_SIGN_BITS = 31  # of a 32-bit integer: all but the sign
 _REGISTER = re.compile(r"(?<![\w.])(-?)(U?R\d+|RZ|URZ)\b(?:\.X(\d+)\b)?")
 _TARGET = re.compile(r"(U?R)(\d+)")
 _PREDICATE = re.compile(r"!?(U?P(?:\d+|T))$")

@@ -9,7 +9,7 @@ from perfassert.frontends.machine.lowering_step import AND, LoweringStep, Untran
 from perfassert.kernel.machine import Combining, Kind
 
 _INDIRECT = re.compile(r"(U?R\d+|U?RZ)(?:\s+(-?(?:0x[0-9a-f]+|\d+)))?$")
-_EVERYONE = 0xFFFFFFFF
+_EVERYONE = 0xFFFFFFFF  # mask of all lanes
 _NO_EFFECT = (
     "NOP MEMBAR ERRBAR CCTLL CCTLT DEPBAR LDGDEPBAR FENCE CGAERRBAR ENDCOLLECTIVE PREEXIT "
     "ACQBULK WARPGROUP UCGABAR_ARV UCGABAR_WAIT RPCMOV BPT UTMAPF UBLKPF"

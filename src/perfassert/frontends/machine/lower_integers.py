@@ -27,8 +27,8 @@ from perfassert.kernel.machine import (
     Voting,
 )
 
-_OR = 0xFC
-_SAME = 0xC3
+_OR = 0xFC  # truth table of LOP3: a or b
+_SAME = 0xC3  # truth table of LOP3: a equal to b
 _RELATIONS = Known({
     "F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
     "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "T": Relation.ALWAYS,

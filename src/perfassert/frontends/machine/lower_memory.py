@@ -11,6 +11,7 @@ from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslate
 from perfassert.frontends.machine.matrix import descriptor_operands
 from perfassert.frontends.machine.sass import Instruction, Operand
 from perfassert.kernel.machine import (
+    ADDRESS_SOURCES,
     AtomicTurn,
     Combining,
     Kind,
@@ -19,14 +20,15 @@ from perfassert.kernel.machine import (
     Relation,
     Space,
 )
+from perfassert.shipped import model_integer
 
+_MATRIX_ROW_BYTES = model_integer("matrix_row_bytes")
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
 _SPACES = {"G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
 _COMBINES = {"ADD": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
              "INC": Combining.INCREMENT, "DEC": Combining.DECREMENT, "AND": Combining.AND,
              "OR": Combining.OR, "XOR": Combining.XOR, "EXCH": Combining.EXCHANGE,
              "CAS": Combining.COMPARE_SWAP, "CAST": Combining.COMPARE_SWAP}  # fmt: skip
-_ADDRESS, _ROW = 4, 16  # sources that make up an address; bytes of a matrix's row
 _KINDS = {"ST": Kind.STORE, "ATOM": Kind.ATOMIC, "RED": Kind.ATOMIC}
 _FLOATS = frozenset(("F32", "F16x2", "F64", "BF16_V2", "F16", "F32x2"))
 
@@ -206,7 +208,7 @@ def _load_matrix(i: LoweringStep) -> None:
     """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
     sources, offset, scale = _address_operands(i, _memory_operands(i)[0], False)
     count = _matrices(i)
-    memory = MemoryOperand(Space.SHARED, _ROW, offset, scale)
+    memory = MemoryOperand(Space.SHARED, _MATRIX_ROW_BYTES, offset, scale)
     targets = i.target_words(count)
     i.operations.append(Micro(Kind.MATRIX_LOAD, targets, sources, (8 * count,), memory))
 
@@ -240,7 +242,7 @@ def inputs(i: LoweringStep) -> tuple[Micro, ...]:
     if instruction.base in (*MEMORY, "STSM") and any(o.kind is Kind.UNKNOWN for o in i.operations):
         return tuple(_untranslated_access(i, operand) for operand in reversed(_memory_operands(i)))
     accesses = (o for o in i.operations if o.memory is not None and o.kind is not Kind.UNKNOWN)
-    return tuple(replace(o, targets=(), sources=o.sources[:_ADDRESS]) for o in accesses)
+    return tuple(replace(o, targets=(), sources=o.sources[:ADDRESS_SOURCES]) for o in accesses)
 
 
 def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
@@ -250,7 +252,7 @@ def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
     detail: tuple[int, ...] = ()
     kind = next((k for start, k in _KINDS.items() if base.startswith(start)), Kind.LOAD)
     if base == "STSM":
-        detail, size = (8 * _matrices(i),), _ROW
+        detail, size = (8 * _matrices(i),), _MATRIX_ROW_BYTES
     if base == "LDGSTS":
         first = operand is _memory_operands(i)[0]
         space, kind = (Space.SHARED, Kind.STORE) if first else (Space.GLOBAL, Kind.LOAD)

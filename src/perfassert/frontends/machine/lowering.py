@@ -28,11 +28,12 @@ from perfassert.kernel.machine import (
     UnsetConstant,
 )
 from perfassert.kernel.roles import Role
+from perfassert.shipped import model_integer
 
 SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
-_WINDOW_RESERVED = 1024  # bytes before a block's own shared memory, sm_90 and later
+_WINDOW_RESERVED = model_integer("reserved_shared_bytes")
 _DEEP_STACK = 1 << 14  # bytes of stack where recursion leaves the size open
-_MAX_STACK = 1 << 19  # bytes of local memory of a thread, says CUDA
+_MAX_STACK = model_integer("max_local_bytes")
 _TABLE: Mapping[str, Callable[[LoweringStep], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
 
 

@@ -12,8 +12,9 @@ import re
 
 from perfassert.frontends.machine.sass import Instruction, Operand
 from perfassert.hardware.matrix import BITS, WARPS_OF_A_GROUP, MatrixVariant
+from perfassert.kernel.machine import WARP_LANES
+from perfassert.shipped import model_integer
 
-_LANES = 32
 _REGISTER_BITS = 32
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)|(16|8)(8)(\d+)")
 _BASES = {"HMMA": "f16", "HGMMA": "f16", "IMMA": "s8", "IGMMA": "s8", "BMMA": "b1", "BGMMA": "b1",
@@ -22,7 +23,7 @@ _ONE_THREAD = {"UTCHMMA": ("f16", "bf16", "tf32"), "UTCQMMA": ("e4m3",), "UTCIMM
                "UTCOMMA": ("mxf4",)}  # fmt: skip
 """Input types of ``tcgen05.mma``, by the format of the first operand; others as the first."""
 _DESCRIPTOR = re.compile(r"idesc\[(UR\d+)\]")
-_BITS_OF_K = 256
+_BITS_OF_K = model_integer("matrix_row_bits")
 """Bits of one row of an operand."""
 _INTEGERS = ("s8", "b1")
 _QUARTER, _HALF = (8, 8, 4), (16, 8, 4)
@@ -115,5 +116,5 @@ def fragment_words(instruction: Instruction, role: str) -> int:
     m, n, k = variant.m, variant.n, variant.k
     elements = {"A": m * k // (2 if variant.sparse else 1), "B": k * n}.get(role, m * n)
     bits = elements * BITS[variant.input if role in "AB" else variant.accumulator]
-    lanes = _LANES * (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
+    lanes = WARP_LANES * (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
     return max(1, bits // (lanes * _REGISTER_BITS))

@@ -16,7 +16,7 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.machine.operand_lists import split_operands
 from perfassert.source import SourceSpan, file_name
 
-NO_BARRIER = 7
+NO_BARRIER = 7  # scoreboard field of an instruction that names none
 PTX_SECTION = ".nv_debug_ptx_txt"  # `nvdisasm -gp` names lines of it, which are no source's
 _CODE = re.compile(r"\s*/\*([0-9a-fA-F]{4,})\*/\s*(.*?)\s*;?\s*/\* 0x([0-9a-fA-F]{16}) \*/\s*$")
 _HIGH = re.compile(r"\s*/\* 0x([0-9a-fA-F]{16}) \*/\s*$")

@@ -19,7 +19,7 @@ from perfassert.system.confined import read_text
 TIME = "nv/cold/time/gpu/mean"
 """Tag of the summary for the mean time of a launch with flushed caches, in seconds."""
 _HOW = "write it with: BENCHMARK --json FILE"
-_VERSION = 1
+_VERSION = 1  # of the format, major
 
 
 def read_nvbench(path: Path) -> MeasuredFile:

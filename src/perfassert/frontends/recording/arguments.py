@@ -11,10 +11,10 @@ from perfassert.errors import LaunchError
 from perfassert.frontends.recording.code import KernelCode
 from perfassert.frontends.recording.memory import Allocation, DeviceMemory
 from perfassert.frontends.toolchain.binary import Parameter
+from perfassert.kernel.buffer import PAGE_BYTES
+from perfassert.kernel.machine import POINTER_BYTES, REGISTER_BYTES
 from perfassert.kernel.tensor_map import SWIZZLES, TensorMap
 
-_POINTER, _WORD = 8, 4  # bytes
-_ALIGNMENT = 256  # bytes: the alignment that cudaMalloc guarantees
 _FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "half": "<e"}
 _NUMPY = {
     "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
@@ -107,7 +107,7 @@ class RecordedArguments:
         """Decode one parameter; a pointer into unknown memory is left out."""
         name, address = parameter.name, int.from_bytes(part, "little")
         pointer = None
-        if parameter.size == _POINTER and (parameter.pointer or not _is_number(parameter)):
+        if parameter.size == POINTER_BYTES and (parameter.pointer or not _is_number(parameter)):
             pointer = self._pointer(parameter, 0, address, read_only)
         if pointer is not None:
             is_pointer = parameter.pointer or parameter.dtype is None
@@ -131,16 +131,16 @@ class RecordedArguments:
                 yield at, tensor
                 at += _TENSOR_MAP.size
                 continue
-            address = int.from_bytes(part[at : at + _POINTER], "little")
-            aligned = at % _POINTER == 0 and at + _POINTER <= len(part)
+            address = int.from_bytes(part[at : at + POINTER_BYTES], "little")
+            aligned = at % POINTER_BYTES == 0 and at + POINTER_BYTES <= len(part)
             pointer = self._pointer(parameter, at, address, False) if aligned else None
             if pointer is not None:
                 yield at, pointer
-                at += _POINTER
+                at += POINTER_BYTES
             else:
-                word = part[at : at + _WORD]
-                yield at, int.from_bytes(word, "little", signed=len(word) == _WORD)
-                at += _WORD
+                word = part[at : at + REGISTER_BYTES]
+                yield at, int.from_bytes(word, "little", signed=len(word) == REGISTER_BYTES)
+                at += REGISTER_BYTES
 
     def _pointer(
         self, parameter: Parameter, inside: int, address: int, read_only: bool
@@ -150,7 +150,7 @@ class RecordedArguments:
             return None
         dtype = numpy_type(parameter.dtype) if not inside and parameter.pointer else _BYTES
         size = allocation.address + allocation.size - address
-        pointer = Pointer(address, size, dtype, address % _ALIGNMENT)
+        pointer = Pointer(address, size, dtype, address % PAGE_BYTES)
         self.pointers.append(PointerPlace(parameter, inside, pointer, allocation, read_only))
         return pointer
 

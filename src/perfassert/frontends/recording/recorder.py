@@ -23,8 +23,9 @@ from perfassert.frontends.recording.series import LaunchSeries
 from perfassert.frontends.recording.wire import Connection, Fields, Garbled, LaunchEvent, Message
 from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
+from perfassert.shipped import model_integer
 
-_BANK_BYTES = 1 << 16  # bytes of constant memory, in which every symbol lies
+_BANK_BYTES = model_integer("constant_bank_bytes")  # every symbol lies in them
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Message(IntEnum):
 _DONE, _READ, _WRITE = 0, 1, 2
 _LARGEST = 1 << 33
 """Most bytes of a message; more than any program's code has."""
-_PART = 1 << 20
+_PART = 1 << 20  # bytes of one message
 
 
 class Closed(Exception):

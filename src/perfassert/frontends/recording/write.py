@@ -23,7 +23,7 @@ from perfassert.toml.text import (
 )
 from perfassert.version import VERSION
 
-SCHEMA = 1
+SCHEMA = 1  # of the file
 _DIGITS = 12  # digits of a digest in a file name
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
+from perfassert.shipped import model_integer
 from perfassert.source import Assumption
 from perfassert.system.confined import confining, may_be_shown, read_bytes
 
@@ -39,7 +40,7 @@ T = TypeVar("T")
 Layout = Sequence[tuple[int, int]]
 _ATTEMPTS = 3  # compilations of files that are being edited
 _TURING = "sm_75"
-_OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
+_OLDEST = model_integer("oldest_architecture")
 
 
 def build(

@@ -16,18 +16,21 @@ from math import prod
 from typing import TypeVar
 
 from perfassert.errors import KernelSourceError
+from perfassert.shipped import model_integer
 
-_EM_CUDA = 190
+_EM_CUDA = 190  # e_machine
 T = TypeVar("T")
 _CUDA_SYSTEMS = (51, 65)  # ELFOSABI_CUDA, and its value since CUDA 13
 _HEADER = 64  # bytes
 _RELOCATIONS = {"rel": 16, "rela": 24}  # kind → bytes of an entry
 _NOBITS = 8
-_FUNCTION = 2
+_FUNCTION = 2  # STT_FUNC
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
-_RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
+_RESERVED_SHARED = model_integer(
+    "reserved_shared_bytes"
+)  # before .nv.shared.<kernel>, sm_90 and later
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
-_NUM_BARRIERS = 0x4C
+_NUM_BARRIERS = 0x4C  # EIATTR of the kernel's barriers
 _MAX_THREADS, _REQUIRED_THREADS, _MAX_REGISTERS = 0x05, 0x10, 0x1B
 _CLUSTER = 0x3D  # blocks in x, y, z
 _NO_LIMIT = 0xFF  # value if no option limits the registers

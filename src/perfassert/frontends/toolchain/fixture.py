@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.quantity import LARGEST
+from perfassert.shipped import model_integer
 from perfassert.source import Assumption, SourceSpan
 
 from .binary import Binary, Parameter, Unset
@@ -36,7 +37,7 @@ _SYMBOLS = ("unset", "valued", "variables")
 _KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
 # End of the launch's own words in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
-_BANK_BYTES = 1 << 16  # bytes of a constant bank, which also has the parameters
+_BANK_BYTES = model_integer("constant_bank_bytes")  # parameters included
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
 
 

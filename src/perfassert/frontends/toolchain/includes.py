@@ -22,7 +22,7 @@ from perfassert.system.confined import (
     spelled_otherwise,
 )
 
-MOST_FILES = 20_000
+MOST_FILES = 20_000  # that a compilation may read
 MOST_BYTES = 256 << 20  # bytes of all files together
 MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
 _BLANK = rb"(?:\s|/\*(?:[^*]|\*(?!/)){0,4096}\*/)*"

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from perfassert.lab.calibration.driver import CalibrationError, Driver, Properties, Sample, Shot
+from perfassert.shipped import model_integer
 
 KERNELS = Path(__file__).parent / "kernels"
-_RECORD_BYTES = 32
-_OLDEST = 70  # compute capability × 10
+_RECORD_BYTES = 32  # that a kernel writes for each timing
+_OLDEST = model_integer("oldest_architecture")
 _RESERVE = 0.8  # share of the free memory that may be allocated
 _SM_CLOCK = 1  # NVML_CLOCK_SM; the bindings' releases have named it differently
 _EXTRA = 'pip install "perfassert[gpu]"'

@@ -74,7 +74,7 @@ CHAINS = {
     "constant_load": Chain(4096),
 }
 """Operation class → its chain; classes that others subtract come first."""
-BARRIERS = 4096
+BARRIERS = 4096  # that a warp waits for: long beside a launch
 
 
 @dataclass(frozen=True, slots=True)

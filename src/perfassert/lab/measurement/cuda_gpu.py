@@ -10,9 +10,10 @@ import numpy as np
 from perfassert.lab.calibration.cuda_driver import CudaDriver
 from perfassert.lab.calibration.driver import Properties, Shot
 from perfassert.lab.measurement.gpu import Gpu, GpuLaunch, ParameterMemory, Timing
+from perfassert.shipped import model_integer
 
 _FLUSH = 4  # times the L2
-_DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that needs no leave
+_DEFAULT_SHARED = model_integer("default_shared_bytes")
 
 
 def open_gpu(index: int = 0) -> Gpu:

@@ -16,7 +16,7 @@ from perfassert.lab.measurement.gpu import ParameterMemory, Scalar
 from perfassert.lab.validation.build import Names, value
 from perfassert.lab.validation.suite import ELEMENT, RANDOM
 
-_SEED = 1
+_SEED = 1  # the same contents in every run
 _PATTERN = 1 << 20  # elements of a random pattern, which repeats
 _FLOATS = {"float": "c_float", "double": "c_double"}
 _INTEGERS = {1: "c_int8", 2: "c_int16", 4: "c_int32", 8: "c_int64"}

@@ -20,7 +20,7 @@ from perfassert.lab.validation.targets import FIGURES
 from perfassert.report.tables import percent
 
 EPOCH = "SOURCE_DATE_EPOCH"
-_WIDTH = 100
+_WIDTH = 100  # columns of the page
 _HEAD = """\
 # Accuracy
 

@@ -45,7 +45,7 @@ _ENOUGH = 30
 """Least number of rows of left-out suites for a factor of all bands."""
 _FACTS = ("registers",)
 """Metrics of the code itself: a measurement that differs is of other code."""
-_COVERED = 0.9
+_COVERED = 0.9  # share of the rows that a band holds for
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value that nine of ten
 # predictions stay below. `way`: the kernel was described by hand, compiled, or what it does is

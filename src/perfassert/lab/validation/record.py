@@ -17,7 +17,7 @@ from perfassert.report.tables import percent
 
 WORSE = 0.02
 """Excess of a median error over the recorded one that is allowed."""
-_DIGITS = 6
+_DIGITS = 6  # of a recorded figure
 _ANEW = "record anew with --record"
 
 

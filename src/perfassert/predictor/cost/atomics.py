@@ -18,10 +18,11 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.machine import AtomicTurn
 from perfassert.predictor.model import Model
+from perfassert.shipped import model_number
 from perfassert.source import Assumption
 
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
-GUESSED_FROM = 0.05
+GUESSED_FROM = model_number("guessed_from")
 """A larger share of instructions, bytes or turns on stand-ins makes a prediction a guess."""
 
 

@@ -29,6 +29,7 @@ from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.roles import Role
 from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.cost.matrix_units import MatrixUnits
+from perfassert.shipped import model_integer
 
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
@@ -40,8 +41,8 @@ CLUSTER_NETWORK = "cluster network"
 GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
-# Choices of the model, the same on every device (docs/explanation/time.md, Memory):
-_LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
+_LINES = model_integer("lines_per_load")
+"""Lines of a warp's load, each of which may be the one that the load waits for."""
 
 
 def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:

@@ -20,10 +20,11 @@ from perfassert.prediction.error_band import ErrorBand
 from perfassert.predictor.cost.atomics import GUESSED_FROM, global_sectors, unmeasured_atomics
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
+from perfassert.shipped import model_number
 from perfassert.source import DISAGREEMENT, Assumption
 
-DECIDED_WITHIN = 0.15
-"""Stand-ins that change the time by no more than this, from the usual to the least, do not."""
+DECIDED_WITHIN = model_number("decided_within")
+"""Largest relative change of the time, usual against least assumption, of no guess."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from perfassert.hardware.model import Device
-from perfassert.hardware.shipped import read_fit
 from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.error_band import FACT, ErrorBand
 from perfassert.prediction.prediction import PredictionValues
 from perfassert.predictor.model import Model
 from perfassert.predictor.simulate.time import Time
 from perfassert.quantity import round_significant
+from perfassert.shipped import model_number, read_fit
 
 TABLE = "model-error"
 WITH_ERROR_BAND = (
@@ -64,9 +64,9 @@ TRAITS = {
     "stores_per_load": "bytes stored for each that is loaded",
 }
 """Traits of kernels, with their names in messages; suites reach each only up to some value."""
-_BEYOND = 1.5
-"""So many times the most that was measured is another regime."""
-_NEVER_KNOWN_BETTER = 0.01
+_BEYOND = model_number("beyond_measured")
+"""Factor on the largest measured trait beyond which a kernel is extrapolated."""
+_NEVER_KNOWN_BETTER = model_number("least_unmeasured_error")
 """The least error of a kind that was not measured, though others like it are exact."""
 
 

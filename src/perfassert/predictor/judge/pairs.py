@@ -19,9 +19,9 @@ from functools import lru_cache
 from math import exp, expm1, log, log1p
 
 from perfassert.errors import RankingError
-from perfassert.hardware.shipped import read_fit
 from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import PredictionValues
+from perfassert.shipped import read_fit
 
 TABLE = "pair-error"
 CONFIDENCE = 0.9

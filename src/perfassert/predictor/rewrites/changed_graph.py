@@ -19,7 +19,7 @@ from perfassert.kernel.graph import (
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import space_of
 
-OUTSIDE = -1
+OUTSIDE = -1  # in place of a loop's number
 
 
 def copies_of_loops(code: Code, graph: InstructionGraph) -> dict[int, list[int]]:

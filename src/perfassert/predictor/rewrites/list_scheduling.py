@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 from perfassert.kernel.graph import BodyItem, Node
 from perfassert.kernel.roles import node_space
+from perfassert.shipped import model_integer
 
-IN_FLIGHT = 16
+IN_FLIGHT = model_integer("loads_in_flight")
 """Loads that may be on their way beside those of the code as it is: each needs a register."""
 NONE: Mapping[int, int] = MappingProxyType({})
 

@@ -19,10 +19,9 @@ from perfassert.kernel.expression import (
 )
 from perfassert.kernel.field import ITEM_BYTES, Field
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import WIDEST_ACCESS_BYTES
 from perfassert.kernel.names import Name
 
-_WIDEST = 16
-"""Bytes of the widest access of the CUDA programming model, ``float4`` or ``double2``."""
 Subscripts = tuple[ExpressionTree, ...]
 
 
@@ -144,7 +143,7 @@ def neighbours(kernel: AccessKernel, launch: Launch) -> Mapping[int, int]:
 def _widths(field: Field) -> Iterator[int]:
     """Elements that one access can have, for the size, rows and alignment of a field."""
     width = 2
-    while width * field.item_bytes <= _WIDEST:
+    while width * field.item_bytes <= WIDEST_ACCESS_BYTES:
         layout = (field.pitch, field.halo[-1])
         place = (field.alignment, field.offset)
         if not any(n % width for n in layout) and not any(

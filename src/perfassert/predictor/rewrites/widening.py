@@ -27,13 +27,12 @@ from perfassert.kernel.graph import (
     Node,
 )
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import WIDEST_ACCESS_BYTES
 from perfassert.kernel.names import Name
 from perfassert.predictor.model import Model
 from perfassert.predictor.rewrites.changed_graph import with_bodies, without
 from perfassert.predictor.rewrites.relaunching import asks_for_grid
 
-WIDEST = 16
-"""Bytes of the widest access of the CUDA programming model, ``float4`` or ``double2``."""
 _THREAD, _BLOCK = "threadIdx.x", "blockIdx.x"
 _WRAP = 1 << 32  # of 32-bit indices, beyond which no array reaches
 _SERVING = frozenset({"branch", "barrier", "fence"})
@@ -84,7 +83,7 @@ def widening(site: NarrowLaunch, units: int) -> Widening | None:
     moving = {
         n: a
         for n, a in enumerate(kernel.bound)
-        if a.space in ("global", "shared", "local") and a.bytes < WIDEST
+        if a.space in ("global", "shared", "local") and a.bytes < WIDEST_ACCESS_BYTES
     }
     if any(a.atomic or a.pieces or a.touched is not None for a in moving.values()):
         return None
@@ -116,7 +115,7 @@ def _by_instructions(kernel: BoundKernel, moving: Mapping[int, BoundAccess]) -> 
         kept: set[int] = set()
         for numbers in kinds.values():
             size = width * moving[numbers[0]].bytes
-            if size > WIDEST or _steps(moving[numbers[0]], size):
+            if size > WIDEST_ACCESS_BYTES or _steps(moving[numbers[0]], size):
                 continue
             groups: dict[int, dict[int, int]] = {}
             for n in numbers:
@@ -184,7 +183,7 @@ def _by_threads(
 
 def _widths(sizes: Iterable[int]) -> Iterator[int]:
     """Elements of an access, the most first."""
-    width = WIDEST // max(sizes, default=WIDEST)
+    width = WIDEST_ACCESS_BYTES // max(sizes, default=WIDEST_ACCESS_BYTES)
     while width > 1:
         yield width
         width //= 2

@@ -13,7 +13,6 @@ from math import prod
 
 import numpy as np
 
-from perfassert.engines.execution.collective import WARP
 from perfassert.engines.execution.memory import SPAN_BITS, pointer
 from perfassert.engines.execution.result import Execution, Touch
 from perfassert.engines.volume.binding import bind_groups, space_groups
@@ -23,7 +22,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import Kind, Space
+from perfassert.kernel.machine import WARP_LANES, Kind, Space
 from perfassert.source import SourceSpan
 
 _ARRIVALS = (Kind.SYNC_WAIT, Kind.WARP_WAIT, Kind.EXIT)
@@ -127,10 +126,10 @@ class Agreement:
         ]
         standing = [blocks[:most] for blocks in all_standing]
         lanes = lane_addresses(
-            group, [b for s in standing for b in s], effective_launch, WARP, self.iterations
+            group, [b for s in standing for b in s], effective_launch, WARP_LANES, self.iterations
         )
         rows = lanes.addresses.shape[1]
-        warps = -(-self.launch.threads_per_block // WARP)
+        warps = -(-self.launch.threads_per_block // WARP_LANES)
         block = np.repeat(np.arange(len(standing)), [len(s) for s in standing])
         warp = block[:, None] * warps + np.arange(rows) % warps
         whole = bool((lanes.weight == 1.0).all()) and standing == all_standing
@@ -141,7 +140,7 @@ class Agreement:
             t for t in self.touches.get(address, ()) if t.memory.space in _SPACES[access.space]
         ]
         if not touches:
-            none = np.empty((0, WARP), np.int64)
+            none = np.empty((0, WARP_LANES), np.int64)
             return _in_order(none[:, 0], none, none != 0, not len(self.run.cut))
         at = np.concatenate([t.addresses.astype(np.int64) for t in touches])
         active = np.concatenate([t.lanes for t in touches])
@@ -157,7 +156,7 @@ class Agreement:
 
         Where either is not whole, the first places of each thread are compared.
         """
-        count = self.run.warps_per_block * len(self.blocks) * WARP
+        count = self.run.warps_per_block * len(self.blocks) * WARP_LANES
         expected, observed = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
         missing = observed < expected if executed.whole else np.zeros(count, np.bool_)
         missing = missing | (observed > expected if closed.whole else np.zeros(count, np.bool_))
@@ -253,7 +252,9 @@ def _iterations(group: AccessGroup) -> int:
 
 
 def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> _Places:
-    threads = np.broadcast_to(warps[..., None] * WARP + np.arange(WARP), at.shape)[active]
+    threads = np.broadcast_to(warps[..., None] * WARP_LANES + np.arange(WARP_LANES), at.shape)[
+        active
+    ]
     order = np.argsort(threads, kind="stable")
     return _Places(threads[order], at[active][order], int(active.any(axis=-1).sum()), whole)
 

@@ -14,11 +14,11 @@ from perfassert.frontends.binding.encoding import encode, flat, pack
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import POINTER_BYTES
 from perfassert.kernel.program import Member, Parameter
 from perfassert.kernel.tensor_map import MAP_BYTES, TensorMap
 
 _NOT_GIVEN = object()
-_POINTER = 8  # bytes
 Given = Union[Mapping[str, Any], Any]
 
 
@@ -70,7 +70,7 @@ class _Arguments:
     def _bytes(self, parameter: Parameter, value: Any) -> ArgumentValue:
         if isinstance(value, Buffer):
             address = self._address(parameter.name)
-            return None if address is None else pack(address, _POINTER)
+            return None if address is None else pack(address, POINTER_BYTES)
         if isinstance(value, Mapping):
             return self._structure(parameter, value)
         if value is _NOT_GIVEN or (value is None and not parameter.pointer):
@@ -101,7 +101,7 @@ class _Arguments:
                 address = self._address(parameter.at(member.offset))
                 if address is None:
                     continue
-                part = pack(address, _POINTER)
+                part = pack(address, POINTER_BYTES)
             elif isinstance(element, TensorMap):
                 part = bytes(MAP_BYTES)
             else:
@@ -127,7 +127,7 @@ def _elements(parameter: Parameter, value: Mapping[Any, Any]) -> Iterator[tuple[
         if path in known:
             yield known[path], element
         elif isinstance(path, int):
-            yield Member("", path, min(_POINTER, parameter.size - path)), element
+            yield Member("", path, min(POINTER_BYTES, parameter.size - path)), element
 
 
 def _region(name: str, buffer: Buffer, numbers: Mapping[str, int]) -> Region:

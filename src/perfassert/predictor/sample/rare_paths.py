@@ -25,9 +25,18 @@ from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
 from perfassert.kernel.executed import WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, PresetSource, Relation
+from perfassert.kernel.machine import (
+    WARP_LANES,
+    Kind,
+    MachineCode,
+    Micro,
+    Preset,
+    PresetSource,
+    Relation,
+)
 from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.kernel.roles import Role
+from perfassert.shipped import model_number
 
 _BLOCKS = 2
 _LIMITS = ExecutionLimits(lane_instructions=2_000_000, instructions=20_000)
@@ -37,8 +46,8 @@ _CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND, Kind.DOUBLE_ROUND)
 _OF_FLOATS = (Kind.FLOAT_COMPARE, Kind.DOUBLE_COMPARE)
 _NEAR = 200  # instructions before a jump that are looked at
 _SAME = (Relation.EQ, Relation.NE)
-_SELDOM = 0.125
-_SELDOM_BY_BITS = 1 - (1 - 1 / 32) ** 32
+_SELDOM = model_number("slow_path_share")
+_SELDOM_BY_BITS = 1 - (1 - 1 / WARP_LANES) ** WARP_LANES
 """Shares of the warps up to which a function's slow path is taken never to be executed: the second
 where it takes a number apart, as the reduction of a large argument of ``sinf`` does. A product of
 ordinary numbers is so large in one of 32 lanes or fewer."""
