@@ -1,1 +1,1 @@
-"""The volume engine: Warpspeed (Ernst et al., arXiv 2204.14242), whole."""
+"""The volume engine: data volumes per launch and memory level (Warpspeed, arXiv 2204.14242)."""

@@ -1,4 +1,4 @@
-"""How wide a thread's accesses to global memory are, and what bank conflicts cost a launch."""
+"""Widths of the accesses to global memory, and the cost factor of bank conflicts, of a launch."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def access_shapes(
 ) -> dict[str, float]:
     """Compute ``load_width``, ``store_width`` and ``bank_conflicts`` of a launch.
 
-    The widths are those of the narrowest access that carries a tenth of its direction's bytes;
-    bulk copies have no threads. ``bank_conflicts``: wavefronts of shared memory over the fewest
-    that could carry the same bytes. What a kernel does not access is left out.
+    A width is that of the narrowest access that carries at least a tenth of the bytes of its
+    direction. Bulk copies are not counted, since no thread moves their data. ``bank_conflicts`` is
+    the number of wavefronts of shared memory, divided by the smallest number that could carry the
+    same bytes. A key is missing if the kernel has no such access.
     """
     moved: dict[Direction, dict[int, float]] = {d: defaultdict(float) for d in Direction}
     for group in global_groups:
@@ -31,6 +32,9 @@ def access_shapes(
         for cost in _costs_of(group, costs):
             carried = group.item_bytes * cost.lanes * cost.executions
             moved[group.direction][group.item_bytes] += carried
+    # For example, 32 lanes read 4 bytes each, which fill one row of 32 banks of 4 bytes: 1
+    # wavefront would do. If all lanes read from one bank, the access takes 32, and
+    # ``bank_conflicts`` is 32.
     row = device.shared_banks * device.shared_bank_bytes
     wavefronts = least = 0.0
     for group in shared_groups:

@@ -1,20 +1,21 @@
-"""How many bytes each activation of a DRAM row moves.
+"""Bytes that each activation of a DRAM row moves.
 
-A DRAM bank reads and writes only in the row that it has activated, and every channel activates rows
-at a limited rate (tFAW). A memory controller serves requests that wait for the same row together,
-but it sees only those in its queues. What the queues of all channels hold at a time, the *window*,
-is what consecutive blocks of the launch ask for, or all resident blocks in some iterations of
-their loops; each page of ``dram_page_bytes`` that the window
-touches costs one activation. So an array that is read along its columns, in pieces of 64 bytes,
-costs one for every 64 bytes, and one that is read along its rows hardly any.
+A DRAM bank reads and writes only in the row that it has activated, and each channel activates rows
+at a limited rate (tFAW). A memory controller serves requests for the same row together, but it sees
+only the requests in its queues. The *window* is the set of requests that the queues of all channels
+hold at a time. It consists of the requests of consecutive blocks, or of all resident blocks in some
+iterations of their loops. Each page of ``dram_page_bytes`` that the window touches costs one
+activation. An array that is read along its columns, in pieces of 64 bytes, therefore costs one
+activation per 64 bytes. An array that is read along its rows costs hardly any.
 
-What a window of eight blocks of 16 × 16 threads reads of rows that are 4,096 bytes apart:
+A window of eight blocks of 16 × 16 threads reads from rows at a distance of 4,096 bytes. The eight
+blocks read 512 consecutive bytes of each of 16 rows:
 
     >>> rows = Runs(np.arange(16) * 4096, np.arange(16) * 4096 + 8 * 64)
     >>> page_fill(rows, granularity=32, page_bytes=2048)
     512.0
 
-Swapped indices give each of the eight blocks sixteen rows of its own:
+If the indices are swapped, each of the eight blocks reads 64 bytes of 16 other rows:
 
     >>> rows = Runs(np.arange(128) * 4096, np.arange(128) * 4096 + 64)
     >>> page_fill(rows, granularity=32, page_bytes=2048)
@@ -56,7 +57,10 @@ Moved = Mapping[tuple[str, Direction], float]
 def wave_activations(
     groups: LaunchGroups, wave: Wave, moved: Moved
 ) -> dict[tuple[str, Direction], float]:
-    """Activations for what a wave moves; empty where the device file says nothing of them."""
+    """Compute the activations of a wave by field and direction.
+
+    The result is empty if the device file has no cost of an activation.
+    """
     device, total = groups.device, sum(moved.values())
     if not device.dram_activate or not total:
         return {}
@@ -69,14 +73,13 @@ def wave_activations(
 
 
 def page_fill(runs: Runs, granularity: int, page_bytes: int) -> float:
-    """Bytes in touched granules per touched page."""
+    """Bytes in touched granules, divided by the number of touched pages."""
     pages = size(to_granules(runs, page_bytes))
     return size(to_granules(runs, granularity)) * granularity / pages if pages else 0.0
 
 
 class _Cut(NamedTuple):
-    """Accesses in the same loops, of one stretch of iterations; blocks ``first`` to ``last``, the
-    last left out."""
+    """Accesses in the same loops: a range of iterations of blocks ``first`` to ``last`` - 1."""
 
     groups: Sequence[AccessGroup]
     first: int
@@ -85,10 +88,10 @@ class _Cut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Requests of a wave, blocks ``first`` to ``last``, the last left out, that wait together.
+    """Requests of blocks ``first`` to ``last`` - 1 of one wave that are queued at the same time.
 
-    ``waiting``: their share of all that the wave moves; ``around``: the share with what is written
-    before and after them while the L2 keeps a line.
+    ``waiting`` is the fraction of the wave's traffic that is queued at a time. ``around`` is that
+    fraction plus the traffic before and after it during which the L2 keeps a line.
     """
 
     groups: LaunchGroups
@@ -99,7 +102,7 @@ class Window:
 
     @classmethod
     def of(cls, groups: LaunchGroups, wave: Wave, total: float) -> Window:
-        """That of a wave, which moves ``total`` bytes."""
+        """Return the window of a wave that moves ``total`` bytes."""
         device = groups.device
         waiting = device.dram_channels * device.dram_queue_depth * device.dram_request_bytes
         share = min(1.0, waiting / total)
@@ -107,15 +110,24 @@ class Window:
         return cls(groups, wave.first, wave.first + wave.block_count, share, around)
 
     def blocks(self, share: float) -> tuple[int, int]:
-        """So many of the wave's blocks in its middle, at least one; more than all with others
-        around it."""
+        """Return the first and the last (exclusive) block of a range in the middle of the wave.
+
+        The range is the fraction ``share`` of the wave's blocks, but at least one block. With
+        ``share`` > 1 it includes blocks before and after the wave.
+        """
+        # For example, a quarter of blocks 100 to 199 is 25 blocks, 137 to 161: the result is (137,
+        # 162).
         count = max(1, round(share * (self.last - self.first)))
         first = self.first + (self.last - self.first - count) // 2
         return first, first + count
 
     def bytes_per_activation(self, name: str, direction: Direction) -> float:
-        """Whole pages where nothing of the window is touched: its blocks have no work, or loads
-        complete the sectors of stores, in rows that these activate."""
+        """Return the bytes of ``name`` that an activation moves, at most those of a page.
+
+        The result is a whole page if the window touches nothing of the field. In that case its
+        blocks have no work, or it has only loads that complete sectors of stores, in rows that the
+        stores activate.
+        """
         device = self.groups.device
         page = float(device.dram_page_bytes)
         if name in self.groups.executed:
@@ -134,6 +146,7 @@ class Window:
         if direction is Direction.LOAD:
             return page_fill(runs, device.dram_granularity, device.dram_page_bytes)
         fill = page_fill(runs, sector, device.dram_page_bytes)
+        # Without loops the blocks in ``around`` include those of the window.
         near = [runs] if any(nest[0].loops for nest in nests) else []  # else it is among them
         for nest, cut in zip(nests, cuts, strict=True):
             lines = _sharing_lines(nest, linear_range(launch.grid, *cut[1:]), launch, line)
@@ -141,9 +154,14 @@ class Window:
         return fill * _growth_by_neighbours(runs, union(near, sector), sector, line)
 
     def _cut(self, nest: Sequence[AccessGroup], share: float) -> _Cut:
-        """What such a share of the wave's traffic is: some iterations of all blocks, which run at
-        the same time; where less than one, one of some blocks. Powers of two of iterations begin
-        where sectors do."""
+        """Return the accesses that make up a fraction ``share`` of the wave's traffic.
+
+        They are the same iterations of all blocks, which run at the same time. If the fraction is
+        less than one iteration, they are one iteration of some blocks. The number of iterations is
+        a power of two, so that they begin at the start of a sector.
+        """
+        # For example, 1/10 of a wave whose loop has 64 iterations is 6.4 iterations, rounded down
+        # to 4 of all blocks. 1/128 is half an iteration: one iteration of half of the blocks.
         trips = prod(trip_count(nest[0], loop) for loop in nest[0].loops)
         left, window = 1 << int(log2(max(1.0, min(share, 1.0) * trips))), {}
         for loop in reversed(nest[0].loops):
@@ -153,7 +171,10 @@ class Window:
         return _Cut([cut_loops(g, window) for g in nest], *self.blocks(of_blocks))
 
     def _of_executed(self, groups: Sequence[ExecutedGroup], direction: Direction) -> float:
-        """The same of blocks that were executed, of which the window may be others."""
+        """Return the bytes per activation, counted in executed blocks.
+
+        The window may consist of other blocks than the executed ones.
+        """
         device = self.groups.device
         if all(g.touched.run is None for g in groups):
             return 0.0
@@ -175,11 +196,16 @@ class Window:
         return fill * _growth_by_neighbours(runs, around, sector, line)
 
     def _share_at_a_time(self, groups: Sequence[ExecutedGroup], most: int) -> float:
-        """The share that a block fills of its pages in the iterations of a window, of ``most``,
-        which all blocks run at the same time: threads that read a stripe each fill theirs one
-        after the other."""
+        """Return the fraction of a block's pages that it fills within the iterations of a window.
+
+        A block has ``most`` iterations, and all blocks run the same ones at a time. If each thread
+        reads a stripe of consecutive bytes, a page is filled over many iterations.
+        """
         visits = [v for g in groups if (v := g.touched.visits) is not None]
         spread = [p for g in groups if (p := g.touched.spread) is not None]
+        # For example, each thread reads 2,048 consecutive bytes, 64 of them per iteration. A window
+        # of one iteration fills 64 bytes of each page of 2,048, although all iterations fill the
+        # page: the fraction is 1/32.
         length = 1 << int(log2(max(1.0, self.waiting * most)))
         if length >= most or self.waiting >= 1 or not spread:
             return 1.0
@@ -192,12 +218,17 @@ class Window:
         return min(1.0, at_once / in_all)
 
     def _executed_share(self, sampled: Sampled) -> float:
-        """Started blocks for each block of the launch, where loops over the grid make it larger."""
+        """Return the started blocks per block of the launch: less than 1 if blocks loop over the
+        grid."""
         return min(1.0, sampled.total / self.groups.launch.blocks)
 
     def executed_places(self, sampled: Sampled, of_wave: float) -> tuple[int, int]:
-        """Places among the executed blocks, the last left out: of that share of the wave where all
-        were executed, else of as many in a row, or as many as there are."""
+        """Return the first and the last (exclusive) executed block that form the window.
+
+        If all blocks were executed, they are the fraction ``of_wave`` of the wave. Otherwise they
+        are the same number of consecutive blocks, or as many as the longest run of executed blocks
+        has.
+        """
         share = self._executed_share(sampled)
         begin, end = self.blocks(of_wave)
         count = max(1, round((end - begin) * share))
@@ -233,7 +264,7 @@ def _executed_runs(
 
 
 def _fill_of_keys(keys: IntArray, grain: int, device: Device) -> float:
-    """Bytes in touched granules per touched page, block by block; ``keys`` as those of pieces."""
+    """Bytes in touched granules per touched page, both counted per block, from keys of pieces."""
     granules, pages = (
         len(np.unique(keys // (size // grain)))
         for size in (device.dram_granularity, device.dram_page_bytes)
@@ -242,8 +273,13 @@ def _fill_of_keys(keys: IntArray, grain: int, device: Device) -> float:
 
 
 def _growth_by_neighbours(written: Runs, around: Runs, sector: int, line: int) -> float:
-    """By how much the lines of ``written`` are fuller when they leave the L2, which writes back a
-    line's sectors together: those that blocks ``around`` have written meanwhile, too."""
+    """Return the factor by which neighbours fill the lines of ``written`` until the L2 evicts them.
+
+    The L2 writes all written sectors of a line back together, including those that blocks
+    ``around`` have written in the meantime.
+    """
+    # For example, the window writes sector 0 of a line of four sectors, and blocks around it write
+    # sectors 1 to 3. Four sectors are written back where the window wrote one: the factor is 4.
     lines = to_granules(written, line)
     whole = Runs(lines.starts * (line // sector), lines.ends * (line // sector))
     at_once = size(to_granules(written, sector))
@@ -253,8 +289,10 @@ def _growth_by_neighbours(written: Runs, around: Runs, sector: int, line: int) -
 def _sharing_lines(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, line: int
 ) -> BlockBox:
-    """The blocks that can write to lines of ``boxes``: along an axis as many further as begin
-    within a line."""
+    """Return the bounding box of the blocks that can write to the same lines as ``boxes``.
+
+    Along each axis the box is extended by the number of blocks that begin within one line.
+    """
     steps = [block_steps(group, launch) for group in groups]
     result = []
     for i in range(3):

@@ -1,14 +1,14 @@
 """Layouts of a tile in shared memory with the fewest bank conflicts.
 
-Two kinds are looked for: rows that are padded, and a swizzle, by which some bits of an element's
-index are combined with higher ones. Each is checked on the addresses of all accesses. What one
-access takes at once stays together, so that some conflicts have to stay as well: lanes that read 4
-bytes each in a column are in every second bank wherever others take 8 bytes at once.
+Two kinds of layout are tried: padded rows, and a swizzle, which combines some bits of an element's
+index with higher bits by exclusive or. Each layout is checked on the addresses of all accesses. The
+bytes that one lane accesses at once stay together, so some conflicts cannot be removed. If some
+accesses take 8 bytes per lane, lanes that read 4 bytes each in a column use every second bank only.
 
-A tile of 32 x 32 floats, ``t[y][x]``, that a warp reads by columns: all lanes meet in one bank.
-With rows of 33 elements lane ``y`` is in bank ``(33 y + x) % 32 = (y + x) % 32``. With
-``i ^ (i >> 5 & 31)`` for the index ``i = 32 y + x`` it is in bank ``x ^ y``. Both differ from lane
-to lane, by rows as well as by columns.
+For example, a warp reads one column of a tile of 32 x 32 floats, ``t[y][x]``: all lanes access one
+bank. With rows of 33 elements lane ``y`` accesses bank ``(33 y + x) % 32 = (y + x) % 32``. With
+``i ^ (i >> 5 & 31)`` in place of the index ``i = 32 y + x`` it accesses bank ``x ^ y``. In both
+layouts the banks of all lanes differ, along rows and along columns.
 
 Source: NVIDIA CUTLASS, ``include/cute/swizzle.hpp`` (``Swizzle<B, M, S>``).
 """
@@ -25,15 +25,18 @@ from perfassert.engines.volume.warps import shared_passes, wavefronts
 from perfassert.hardware.model import Device
 
 IntArray = npt.NDArray[np.int64]
-_MOST_BITS = 5  # of the number of a bank
-_MOST_HIGHER = 12  # bits: a tile has no more elements in a row
-_MOST_ROWS = 4  # widths of an access by which a row is longer
+_MOST_BITS = 5  # bits of a bank's number
+_MOST_HIGHER = 12  # bits of an index that are tried: rows have fewer than 2^12 elements
+_MOST_ROWS = 4  # largest padding of a row, in widths of the widest access
 
 
 @dataclass(frozen=True, slots=True)
 class TileAccess:
-    """Accesses of warps by one instruction: bytes from the start of the tile and whether a lane
-    takes part, each of shape (instructions, lanes); ``item_bytes`` of a lane."""
+    """Accesses to a tile by the warps that execute one instruction.
+
+    ``addresses`` holds bytes from the start of the tile, ``active`` the lanes that take part. Both
+    have the shape (warp instructions, lanes). ``item_bytes`` is the number of bytes per lane.
+    """
 
     addresses: IntArray
     active: npt.NDArray[np.bool_]
@@ -43,14 +46,16 @@ class TileAccess:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """``padding`` unused elements after every ``row`` of them."""
+    """A layout with ``padding`` unused elements after every ``row`` elements."""
 
     row: int
     padding: int
     element_bytes: int
 
     def move(self, addresses: IntArray) -> IntArray:
-        """Addresses in the padded tile."""
+        """Return the addresses in the padded tile."""
+        # For example, rows of 32 floats with 1 float of padding: byte 132, element 1 of row 1,
+        # moves to 136.
         return addresses + addresses // (self.row * self.element_bytes) * (
             self.padding * self.element_bytes
         )
@@ -61,8 +66,11 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class Swizzle:
-    """``bits`` of an element's index, from bit ``base`` on, combined with those ``shift`` higher,
-    by exclusive or: ``Swizzle<bits, base, shift>`` of CuTe."""
+    """A layout that combines ``bits`` bits of an element's index with bits ``shift`` places higher.
+
+    The bits from bit ``base`` on are combined by exclusive or, as ``Swizzle<bits, base, shift>`` of
+    CuTe does.
+    """
 
     bits: int
     base: int
@@ -70,7 +78,9 @@ class Swizzle:
     element_bytes: int
 
     def move(self, addresses: IntArray) -> IntArray:
-        """Addresses in the swizzled tile."""
+        """Return the addresses in the swizzled tile."""
+        # For example, Swizzle<5, 0, 5> moves element 33, 0b1_00001, to 33 ^ 1 = 32, and 32 to 32 ^
+        # 1 = 33.
         index, within = np.divmod(addresses, self.element_bytes)
         higher = index >> (self.base + self.shift) & ((1 << self.bits) - 1)
         moved: IntArray = (index ^ higher << self.base) * self.element_bytes + within
@@ -78,7 +88,7 @@ class Swizzle:
 
     @property
     def index(self) -> str:
-        """The place of element ``i``, as an expression of C."""
+        """The new place of element ``i``, as a C expression."""
         mask = (1 << self.bits) - 1
         higher = f"i >> {self.base + self.shift} & {mask}"
         return f"i ^ ({higher}) << {self.base}" if self.base else f"i ^ ({higher})"
@@ -89,7 +99,7 @@ class Swizzle:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A layout, the passes that conflicts cost in it, and how many accesses were counted."""
+    """A checked layout: the passes lost to conflicts in it, and the number of checked accesses."""
 
     layout: Padding | Swizzle
     conflicts: float
@@ -102,7 +112,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class BankLayouts:
-    """The best of each kind; None where none has fewer conflicts. ``conflicts`` as it is."""
+    """The best layout of each kind, None if no layout of that kind reduces the conflicts.
+
+    ``conflicts`` is the number of passes lost to conflicts in the present layout.
+    """
 
     padding: Checked | None
     swizzle: Checked | None
@@ -110,12 +123,12 @@ class BankLayouts:
 
 
 def find_layouts(accesses: Sequence[TileAccess], size: int, device: Device) -> BankLayouts:
-    """Find the layouts of a tile with the fewest conflicts; of equal ones that which changes least.
+    """Find the layouts of a tile with the fewest conflicts; among equals the smallest change wins.
 
     Args:
-        accesses: all that there are to the tile, with the addresses that it has now.
+        accesses: all accesses to the tile, with their present addresses.
         size: bytes of the tile.
-        device: whose banks count.
+        device: the device, for its number of banks and their width.
     """
     element = min(a.item_bytes for a in accesses)
     widest = max(a.item_bytes for a in accesses) // element
@@ -146,8 +159,8 @@ def conflicts(accesses: Iterable[TileAccess], device: Device) -> float:
     """Count the passes of accesses beyond those that they would take without conflicts.
 
     Args:
-        accesses: of warps.
-        device: whose banks count.
+        accesses: accesses of warps to a tile.
+        device: the device, for its number of banks and their width.
     """
     return sum(
         _lost_passes(a, _passes_side_by_side(a, device), device, a.addresses) for a in accesses
@@ -155,20 +168,20 @@ def conflicts(accesses: Iterable[TileAccess], device: Device) -> float:
 
 
 def _passes_side_by_side(access: TileAccess, device: Device) -> IntArray:
-    """Passes of each instruction, if its lanes accessed elements side by side."""
+    """Return the passes of each instruction if its lanes accessed consecutive elements."""
     lanes = np.arange(access.addresses.shape[1], dtype=np.int64) * access.item_bytes
     side_by_side = np.ascontiguousarray(np.broadcast_to(lanes, access.addresses.shape))
     return wavefronts(side_by_side, access.active, access.item_bytes, device)
 
 
 def _lost_passes(access: TileAccess, free: IntArray, device: Device, addresses: IntArray) -> float:
-    """Passes beyond ``free``, those without conflicts, with the lanes at these addresses."""
+    """Count the passes at ``addresses`` beyond ``free``, the passes without conflicts."""
     taken = shared_passes(addresses, access.active, access.item_bytes, access.loads, False, device)
     return float(np.maximum(taken - free, 0).sum())
 
 
 def _paddings(accesses: Sequence[TileAccess], element: int, widest: int) -> Iterator[Padding]:
-    """Rows are as long as lanes are apart; the least padding first."""
+    """Yield paddings, smallest first, for rows as long as the distances of neighbouring lanes."""
     steps = (np.abs(np.diff(a.addresses, axis=1)) for a in accesses)
     apart = {int(step) // element for s in steps for step in np.unique(s)}
     rows = sorted(row for row in apart if row > widest and row % widest == 0)
@@ -178,8 +191,7 @@ def _paddings(accesses: Sequence[TileAccess], element: int, widest: int) -> Iter
 
 
 def _swizzles(element: int, widest: int, elements: int) -> Iterator[Swizzle]:
-    """The fewest bits first. Elements of the widest access stay side by side, and none leaves the
-    tile."""
+    """Yield swizzles inside the tile, fewest bits first, that do not split the widest access."""
     lowest = (widest - 1).bit_length()
     for bits in range(1, _MOST_BITS + 1):
         for base in range(lowest, lowest + _MOST_BITS):

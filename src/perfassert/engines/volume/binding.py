@@ -1,4 +1,4 @@
-"""A kernel's accesses for one launch, as groups."""
+"""Groups of accesses of a kernel, bound to one launch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from perfassert.kernel.roles import Role
 
 
 def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
-    """All accesses of ``kernel`` as groups, in the order in which they first occur.
+    """Return all accesses of ``kernel`` to global memory as groups, ordered by first occurrence.
 
-    Raises :class:`AddressExpressionError` for unknown names, subscripts outside interior and
-    halo, or addresses beyond 64 bits.
+    Raises :class:`AddressExpressionError` for unknown names, subscripts outside interior and halo,
+    or addresses beyond 64 bits.
     """
     if isinstance(kernel, BoundKernel):
         return _bound_groups(kernel, launch.block, "global")
@@ -31,24 +31,26 @@ def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
 
 
 def loads_past_l1(kernel: Description) -> frozenset[int]:
-    """Instructions that ask the L2 whatever the L1 holds."""
+    """Return the instructions that read from the L2 even if the L1 holds the data."""
     instructions = kernel.program.instructions if kernel.program else ()
     return frozenset(i.index for i in instructions if Role.READS_L2 in i.roles)
 
 
 def space_groups(kernel: Description, launch: Launch, space: str) -> tuple[AccessGroup, ...]:
-    """The accesses of ``"shared"``, ``"local"`` or ``"constant"`` memory as groups; only compiled
-    code has them."""
+    """Return the accesses to ``"shared"``, ``"local"`` or ``"constant"`` memory as groups.
+
+    Only compiled code has accesses to these spaces.
+    """
     return _bound_groups(kernel, launch.block, space)
 
 
 def _bound_groups(
     kernel: Description, block: tuple[int, int, int], space: str
 ) -> tuple[AccessGroup, ...]:
-    """Accesses of compiled code that differ by a constant only, guards included, are one group."""
+    """Group accesses of compiled code that differ by a constant only and have the same guards."""
     members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
-    known: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # members, by terms not yet split
+    known: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # by terms before the split
     strong = loads_past_l1(kernel)
     for number, access in enumerate(kernel.bound):
         if access.space != space or access.touched is not None:
@@ -59,6 +61,8 @@ def _bound_groups(
             access.atomic, access.merged, bool(access.pieces), access.instruction in strong,
             access.turn,
         )  # fmt: skip
+        # For example, loads of ``a[x - 1]``, ``a[x]`` and ``a[x + 1]`` of 4-byte items become one
+        # group with the offsets -4, 0 and 4.
         own = known.get((common, access.address.terms))
         if own is None:
             address, split = access.address, _split_of(access)
@@ -90,7 +94,7 @@ def _group(
 ) -> AccessGroup:
     ranges, conditions = dict(access.ranges), list(access.conditions)
     for axis in sorted(split):
-        if axis in ranges:  # the range of a global coordinate that is held in two parts
+        if axis in ranges:  # the coordinate is now a sum of two symbols: no range of either
             conditions += _as_conditions(axis, ranges.pop(axis))
     field = kernel.fields.get(access.field)
     return AccessGroup(

@@ -1,4 +1,7 @@
-"""Blocks that guards treat alike: each class is sampled by itself and counts with its members."""
+"""Classes of blocks for which the guards of accesses hold for the same threads.
+
+Each class is sampled separately, and its samples are weighted by the number of its blocks.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 
 _LOOKED_AT = 2**14
-"""Blocks of a grid that are distinguished by their guards; of larger grids so many, evenly spread.
-"""
+"""Largest number of blocks whose guards are evaluated; larger grids are sampled evenly."""
 _CLASSES = 128
-"""Where there are more, guards hardly distinguish blocks."""
+"""Largest number of classes: with more, guards hardly distinguish blocks, and all are one class."""
 _SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 """Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
 _GOLDEN = 0.6180339887498949  # ratio: its multiples fill an interval evenly
@@ -27,11 +29,11 @@ BlockIndex = tuple[int, int, int]
 def sampled_blocks(
     groups: Sequence[AccessGroup], launch: Launch, count: int
 ) -> list[tuple[BlockIndex, float, int]]:
-    """About ``count`` blocks of the grid, each with the number of blocks that it stands for, and of
-    its class.
+    """Return about ``count`` blocks of the grid, each with its weight and the number of its class.
 
-    Guards are looked at for the threads at the corners and in the middle of a block, at both ends
-    of every loop; blocks in which they hold for the same of these are one class.
+    The weight is the number of blocks that the sampled block represents. Guards are evaluated for
+    the threads at the corners and in the middle of a block, in the first and the last iteration of
+    each loop. Blocks in which they hold for the same of these threads form one class.
     """
     sides = tuple(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
     total = sides[0] * sides[1] * sides[2]
@@ -47,8 +49,10 @@ def sampled_blocks(
         ]
     samples: list[tuple[BlockIndex, float, int]] = []
     for number, own in enumerate(members):
+        # For example, 60 of 64 blocks lie inside the domain and 4 at its end: of 16 samples the
+        # first class gets 15 and the second 1, each of which represents 4 blocks.
         share = max(1, round(count * len(own) / len(places)))
-        part = np.arange(share)  # one of each part of the class, not always the same place
+        part = np.arange(share)  # one block per equal part of the class, at changing places in it
         chosen = own[((part + part * _GOLDEN % 1) / share * len(own)).astype(np.int64)]
         weight = total * len(own) / len(places) / len(chosen)
         samples += [((x, y, z), weight, number) for x, y, z in places[chosen].tolist()]
@@ -67,8 +71,10 @@ def _spread(sides: tuple[int, ...], count: int) -> IntArray:
 
 
 def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) -> list[IntArray]:
-    """Numbers of the places, by what their guards say."""
+    """Return the numbers of the places of each class, classes distinguished by masks and guards."""
     guards = {(g.ranges, g.conditions): g for g in groups}.values()
+    # For example, 10 threads in blocks of 4: block 2 is cut by the end of the domain, blocks 0 and
+    # 1 are not. Without guards the classes are {0, 1} and {2}.
     cut = (places + 1) * np.array(launch.block) > np.array(launch.extent)
     seen = [cut, *(_guards_hold(group, launch, places) for group in guards)]
     bits = np.packbits(np.concatenate(seen, axis=1), axis=1)
@@ -78,7 +84,7 @@ def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) ->
 
 
 def _guards_hold(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:
-    """Whether the group's guards hold, by place and thread looked at."""
+    """Evaluate the group's guards; the shape is (places, evaluated threads and iterations)."""
     columns = [
         _guard(group, _symbols(launch, places, thread), end)
         for thread in product(*(sorted({0, n // 2, n - 1}) for n in launch.block))

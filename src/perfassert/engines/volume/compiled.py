@@ -1,7 +1,7 @@
-"""The compiled core: packs what is counted into integers, runs ``_core``, unpacks the result.
+"""Interface to the compiled core: arguments are packed into integers and the result is unpacked.
 
-Arrays stand in the integers as addresses, since the stable ABI of Python 3.10 has no buffers; they
-live as long as the call.
+An array is passed as its address, since the stable ABI of Python 3.10 has no buffers. A
+:class:`Packing` keeps its arrays alive during the call.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ core = partial(compiled_core, "volume")
 
 
 def available() -> bool:
-    """Whether the extension was built when the package was installed."""
+    """Return True if the extension was built when the package was installed."""
     return core() is not None
 
 
 class Packing:
-    """``words``: what the core reads; ``held``: the arrays that it is given the addresses of."""
+    """Arguments of a call: ``words`` for the core, and the arrays ``held`` that they point to."""
 
     def __init__(self, *words: int) -> None:
         self.words = array("q", words)
         self.held: list[npt.NDArray[Any]] = []
 
     def add(self, *words: int) -> None:
-        """Numbers."""
+        """Append integers."""
         self.words.extend(words)
 
     def add_array(self, values: npt.NDArray[Any], kind: type[np.generic] = np.int64) -> None:
-        """The address of an array, whose shape the core is told apart from it."""
+        """Append the address of an array; its shape is passed separately."""
         laid_out = np.ascontiguousarray(values, dtype=kind)
         self.held.append(laid_out)
         self.words.append(laid_out.__array_interface__["data"][0])
 
     def bytes(self) -> bytes:
-        """For the core."""
+        """Return the packed arguments as bytes."""
         return self.words.tobytes()

@@ -1,10 +1,11 @@
-"""What a launch cannot but move: every distinct sector that it touches, once.
+"""Compulsory volume of a launch: each distinct sector that it touches, moved once.
 
-Between DRAM and an L2 that holds nothing of it: each sector that the launch loads, and each that it
-stores. A wave loads for the first time what the layers before it have not touched. Waves that store
-the same are no layers of each other: stores are counted over the whole grid, too, and the fewer
-count, unless terms that are not affine tie coordinates of the grid together. Of executed blocks the
-distinct sectors are extrapolated, and never exceed the buffer.
+The L2 holds none of the data at the start, so each sector that the launch loads, and each that it
+stores, crosses between DRAM and L2 at least once. Loads are counted wave by wave: a wave loads for
+the first time what the layers before it have not touched. Layers do not cover stores, so stores are
+counted over the whole grid as well, and the smaller count is taken. The count over the grid is left
+out if terms that are not affine tie coordinates of the grid together. The distinct sectors of
+executed blocks are extrapolated to the launch, up to the size of the buffer.
 
     >>> import perfassert as pa
     >>> fields = [pa.Field("a", shape=4096), pa.Field("b", shape=4096)]
@@ -36,9 +37,9 @@ from perfassert.kernel.launch import Launch
 
 
 def compulsory_bytes(groups: LaunchGroups, waves: Sequence[Wave]) -> Mapping[Direction, float]:
-    """Bytes of the launch by direction, spilled registers and code left out.
+    """Return the compulsory bytes of the launch by direction, without spilled registers and code.
 
-    ``waves``: as evaluated, with executed fields.
+    ``waves``: the evaluated waves, including executed fields.
     """
     return {
         direction: sum(
@@ -50,7 +51,7 @@ def compulsory_bytes(groups: LaunchGroups, waves: Sequence[Wave]) -> Mapping[Dir
 
 
 def _wave_footprint(name: str, direction: Direction, waves: Sequence[Wave]) -> float:
-    """Waves one by one, less what the layers before each hold."""
+    """Sum the bytes of the waves; loads without those that layers before a wave have touched."""
     total = 0.0
     for wave in waves:
         if (field := wave.fields.get(name)) is not None:
@@ -60,11 +61,11 @@ def _wave_footprint(name: str, direction: Direction, waves: Sequence[Wave]) -> f
 
 
 def _launch_footprint(groups: LaunchGroups, name: str, direction: Direction) -> float:
-    """The whole grid at once; infinite where that is not counted."""
+    """Return the bytes that the whole grid touches, or infinity if they are not counted."""
     sector, launch = groups.device.sector_bytes, groups.launch
     closed = between_l2_and_dram(direction, groups.fields.get(name, ()))
     executed = between_l2_and_dram(direction, groups.executed.get(name, ()))
-    if closed and direction is Direction.LOAD:  # the waves tell, and loads are many
+    if closed and direction is Direction.LOAD:  # the waves count them, and loads are many
         return inf
     if not all(tied.same_in_blocks for group in closed for tied in group.tied):
         return inf
@@ -72,15 +73,17 @@ def _launch_footprint(groups: LaunchGroups, name: str, direction: Direction) -> 
         return inf
     x, y, z = (max(1, e // b) for e, b in zip(launch.extent, launch.block, strict=True))
     try:
-        box = box_volume(closed, (x, y, z), launch, sector)  # of blocks with every thread
+        box = box_volume(closed, (x, y, z), launch, sector)  # blocks without masked threads only
     except LaunchError:  # too many pieces
         return inf
     return box + distinct_bytes(executed, sector)
 
 
 def stores_once(group: AccessGroup, launch: Launch) -> bool:
-    """Whether no two threads or iterations touch the same byte, as far as strides tell: each is at
-    least as long as what all shorter ones reach together."""
+    """Return True if the strides prove that no two threads or iterations touch the same byte.
+
+    The proof holds if each stride is at least as long as the bytes that all shorter strides span.
+    """
     steps = _progressions(group.offsets.tolist())
     if steps is None or group.tied:
         return False
@@ -96,6 +99,9 @@ def stores_once(group: AccessGroup, launch: Launch) -> bool:
     for symbol, stride in strides.items():
         low, high = ranges[symbol]
         steps.append((abs(stride), high - low))
+    # For example, ``a[64 * y + x]`` with 4-byte items and 64 threads along x: x has a stride of 4
+    # and spans 4 + 63 * 4 = 256 bytes, and y has a stride of 256, so the bytes differ. With ``a[32
+    # * y + x]`` the stride of y is 128 < 256: two threads may touch the same byte.
     for stride, times in sorted(steps):
         if times and stride < reach:
             return False
@@ -104,8 +110,9 @@ def stores_once(group: AccessGroup, launch: Launch) -> bool:
 
 
 def _progressions(offsets: Sequence[int]) -> list[tuple[int, int]] | None:
-    """Steps, and how often each is taken, that lead from the first offset to all others; None where
-    they are no such grid.
+    """Return strides and counts of the regular grid that the offsets form, or None if they do not.
+
+    For example, offsets 5, 6, 9 and 10 are 5 plus 0 or 1 step of 1, plus 0 or 1 step of 4:
 
     >>> _progressions([5, 6, 9, 10]), _progressions([5, 6, 9]), _progressions([5, 5])
     ([(1, 1), (4, 1)], None, None)

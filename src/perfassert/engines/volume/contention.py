@@ -1,13 +1,15 @@
-"""Atomic operations that contend for one sector, or for one slice of the L2, take turns: how many
-do, and how long.
+"""Contention of atomic operations for one sector, or for one slice of the L2.
 
-A slice serves one sector at a time, and two slices share each stretch of twice ``l2_slice_bytes``,
-by quarters in turns (docs/results/h100.md, *Atomics*): of a KiB bytes 0 to 255 and 512 to 767 lie
-in one, the others in the other. 128 floats side by side lie in two slices, eight sectors in each,
-and a warp that adds to 32 of them takes one slice four turns.
+Operations that contend take turns. This module counts the turns and the cycles that they take.
 
-Where blocks are sampled, what several of them have in common is taken to be common to all; what
-only one of them touches is its own.
+A slice serves one sector at a time. Two slices share each range of twice ``l2_slice_bytes``: its
+quarters lie in one and the other slice in turns (docs/results/h100.md, *Atomics*). For example,
+bytes 0 to 255 and 512 to 767 of a KiB lie in one slice, and the other bytes in the other slice. 128
+consecutive floats lie in two slices, eight sectors in each. A warp that adds to 32 of them takes
+four turns of one slice.
+
+If blocks are sampled, an address that several sampled blocks touch counts as touched by all blocks.
+An address that only one sampled block touches counts for that block only.
 """
 
 from __future__ import annotations
@@ -33,19 +35,23 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import AtomicTurn
 
-_LANES = 1 << 17  # that are looked at, of a group: all where there are no more
-_BLOCKS = 16  # spread over the grid, at least
+_LANES = 1 << 17  # largest number of lanes that are evaluated per group
+_BLOCKS = 16  # smallest number of sampled blocks
 _DOUBLE = 8  # bytes
 
 _Kind = tuple[AtomicTurn, int]
-"""And the bytes of an operation."""
+"""A kind of atomic operation, and the bytes of one operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Of global memory, the most of each: ``operations`` of threads on one address; ``cycles`` for
-    which one sector is occupied, and those of ``unmeasured`` atomics, whose rate is not known;
-    ``slice_cycles`` for which one slice of the L2 is occupied, 0 if its size is not known."""
+    """Largest contention in global memory.
+
+    ``operations``: most operations of threads on one address. ``cycles``: longest time for which
+    one sector is occupied. ``unmeasured``: the part of it in atomics whose rate was not measured.
+    ``slice_cycles``: longest time for which one slice of the L2 is occupied, 0 if the size of a
+    slice is unknown.
+    """
 
     operations: float = 0.0
     cycles: float = 0.0
@@ -53,7 +59,8 @@ class Contention:
     slice_cycles: float = 0.0
 
     def at_least(self, met: Mapping[_Kind, Meeting], device: Device) -> Contention:
-        """The larger of each."""
+        """Return the larger value of each quantity, in this contention and in the operations
+        ``met``."""
         operations: dict[int, float] = {}
         cycles: dict[int, float] = {}
         unmeasured: dict[int, float] = {}
@@ -83,7 +90,7 @@ NO_CONTENTION = Contention()
 
 
 def turn_cycles(turn: AtomicTurn, device: Device) -> float:
-    """Between two turns in one sector. What was not measured counts as the slower kind."""
+    """Return the cycles between two turns in one sector; unmeasured kinds count as updates."""
     if turn is AtomicTurn.ADDITION:
         return device.l2_atomic_cycles
     return device.l2_update_cycles or device.l2_atomic_cycles
@@ -92,28 +99,35 @@ def turn_cycles(turn: AtomicTurn, device: Device) -> float:
 def slice_cycles(
     turn: AtomicTurn, width: int, turns: float, operations: float, device: Device
 ) -> float:
-    """Return how long a slice of the L2 needs for so many turns in its sectors, of operations on
-    ``width`` bytes: a turn serves a whole sector, but doubles are added one after the other."""
+    """Return the cycles that a slice of the L2 needs for ``turns`` turns in its sectors.
+
+    A turn serves a whole sector. Updates of doubles are the exception: their operations, on
+    ``width`` bytes each, are executed one after the other.
+    """
+    # For example, 4 turns at 2 cycles each take 8 cycles. If they are 16 additions of doubles at 1
+    # cycle each, they take max(8, 16) = 16 cycles.
     adds_doubles = turn is AtomicTurn.UPDATE and width == _DOUBLE
     each = device.l2_double_cycles if adds_doubles else 0.0
     return max(turns * device.l2_atomic_cycles, operations * each)
 
 
 def _slice(part: int, device: Device) -> int:
-    """Return the slice of a part: the first and third quarters of a stretch lie in one."""
+    """Return the slice of a part: the first and third quarters of a range lie in the same slice."""
+    # For example, with l2_slice_bytes = 512 a quarter is one part: parts 0, 1, 2, 3, 4, 5 lie in
+    # slices 0, 1, 0, 1, 2, 3.
     quarter = part // max(1, device.l2_slice_bytes // 2 // PART_BYTES)
     return quarter // 4 * 2 + quarter % 2
 
 
 def is_measured(turn: AtomicTurn, device: Device) -> bool:
-    """Whether it was measured how long such an atomic takes."""
+    """Return True if the duration of such an atomic was measured."""
     if turn is AtomicTurn.UPDATE:
         return bool(device.l2_update_cycles)
     return turn is AtomicTurn.ADDITION
 
 
 def find_contention(groups: LaunchGroups) -> Contention:
-    """On the address, and in the sector, of global memory that receives most atomics."""
+    """Find the largest contention of atomics for an address, a sector, and a slice of the L2."""
     most, device = Contention(), groups.device
     for own in groups.fields.values():
         atomic = [g for g in own if g.serial]
@@ -149,12 +163,12 @@ def _find_meetings(
 
 
 def _count_again(counts: Mapping[int, float], weight: float, blocks: int) -> dict[int, float]:
-    """Counts of iterations that stand for several: what is touched more than once in a block."""
+    """Weight the counts of sampled iterations if a block touches the place more than once."""
     return {place: count * (weight if count > blocks else 1.0) for place, count in counts.items()}
 
 
 def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
-    """Blocks in each direction that come to the group."""
+    """Return the number of blocks along each axis that reach the group."""
     tops = dict(group.ranges)
     x, y, z = (
         min(g, -(-(tops[axis][1] + 1) // b)) if axis in tops else g
@@ -164,6 +178,6 @@ def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
 
 
 def _spread(grid: tuple[int, int, int], affordable: int) -> list[tuple[int, int, int]]:
-    """Some of the blocks, all of them where there are few."""
+    """Return evenly spread block indices, or all of them if the grid has few blocks."""
     chosen = spread_blocks(prod(grid), max(affordable, _BLOCKS))
     return [(b % grid[0], b // grid[0] % grid[1], b // (grid[0] * grid[1])) for b in chosen]

@@ -1,4 +1,4 @@
-"""What the L2 exchanges with DRAM: waves, their layers, what does not fit (Warpspeed §4.4–4.5)."""
+"""Volumes between L2 and DRAM: waves, their layers, and capacity misses (Warpspeed §4.4–4.5)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, slots=True)
 class Dram:
-    """Bytes by field and part, over the launch; ``per_activation``: those that each activation of a
-    DRAM row moves, by field and direction, empty where the device file says nothing of them."""
+    """Bytes between L2 and DRAM over the launch, by field and cause.
+
+    ``per_activation``: bytes that each activation of a DRAM row moves, by field and direction. It
+    is empty if the device file has no cost of an activation.
+    """
 
     load: Mapping[str, Mapping[str, float]]
     store: Mapping[str, Mapping[str, float]]
@@ -37,9 +40,9 @@ def dram_volumes(
     waves: Sequence[Wave],
     l1_miss: Mapping[str, float],
 ) -> Dram:
-    """Volumes of the evaluated waves, scaled to the launch (§4.4.2, §4.5).
+    """Compute the volumes of the evaluated waves, scaled to the launch (§4.4.2, §4.5).
 
-    Of a wave and a field, in bytes::
+    The bytes of one field in one wave are::
 
         load  = first reads of the wave      compulsory = loads' footprint - overlap_y - overlap_z
               + overlap with earlier blocks  overlap_y * layer_miss_y + overlap_z * layer_miss_z
@@ -48,8 +51,8 @@ def dram_volumes(
         store = stores' footprint            compulsory
               + stores evicted and written again   capacity
 
-    ``docs/explanation/volumes.md`` derives them; ``docs/explanation/model.md`` has the numbers of
-    a stencil.
+    ``docs/explanation/volumes.md`` derives the terms. ``docs/explanation/model.md`` shows the
+    numbers of a stencil.
     """
     load: dict[str, dict[str, float]] = {}
     store: dict[str, dict[str, float]] = {}
@@ -89,9 +92,9 @@ def _wave_diagnostics(wave: Wave, layer_misses: tuple[float, float]) -> dict[str
 
 
 class _WaveTraffic:
-    """What one wave moves between L2 and DRAM.
+    """Bytes that one wave moves between L2 and DRAM.
 
-    Blocks of the wave are taken to be in the same iterations of their loops.
+    All blocks of the wave are assumed to execute the same iterations of their loops at a time.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class _WaveTraffic:
         self.evicted_stores = self._bytes_lost(Direction.STORE, written, repeated)
 
     def load_parts(self, name: str, field: FieldWave) -> dict[str, float]:
-        """DRAM to L2, by cause; empty where nothing of the field is loaded."""
+        """Return the bytes from DRAM to L2 by cause; empty if nothing of the field is loaded."""
         evicted = self.evicted_stores[name] if field.store else 0.0
         if not (self.on_chip[name].load.instructions or field.load or field.partial or evicted):
             return {}
@@ -122,7 +125,7 @@ class _WaveTraffic:
         return {**self.new[name], "capacity": capacity, "store_fill": field.partial + evicted}
 
     def store_parts(self, name: str, field: FieldWave) -> dict[str, float]:
-        """L2 to DRAM, by cause; empty where nothing of the field is stored."""
+        """Return the bytes from L2 to DRAM by cause; empty if nothing of the field is stored."""
         if not field.store:
             return {}
         return {"compulsory": field.store, "capacity": self.evicted_stores[name]}
@@ -130,7 +133,10 @@ class _WaveTraffic:
     def _bytes_lost(
         self, direction: Direction, requested: Mapping[str, float], repeated: Mapping[str, float]
     ) -> dict[str, float]:
-        """Of ``repeated``, by field, what the L2 does not hold any more, out of all requests."""
+        """Return the bytes of ``repeated``, by field, that the L2 loses before they are used again.
+
+        ``requested``: all bytes that the wave asks the L2 for, by field.
+        """
         load = direction is Direction.LOAD
         device = self.groups.device
         curve = device.curves["l2_load" if load else "l2_store"]
@@ -149,9 +155,14 @@ class _WaveTraffic:
     def _by_access(
         self, direction: Direction, requested: Mapping[str, float]
     ) -> dict[tuple[int, ...], float]:
-        """What reaches the L2 of each group's requests: of all groups of a field the same share."""
+        """Split the bytes ``requested`` of the L2 among the groups of a field.
+
+        Each group gets the same fraction of the bytes that its warps ask for.
+        """
         requests: dict[tuple[int, ...], float] = {}
         for name, groups in self.groups.fields.items():
+            # For example, warps ask for 300 and 100 bytes in two groups of a field, and 200 bytes
+            # reach the L2: 150 bytes belong to the first group and 50 to the second.
             own = self.on_chip[name].asked
             members = [g.members for g in groups if g.direction is direction]
             whole = sum(own[m] for m in members)
@@ -169,7 +180,7 @@ class _WaveTraffic:
 
 
 def _new_reads(field: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:
-    """What a wave reads that no earlier block has read, or that the L2 has lost since."""
+    """Return the bytes that a wave reads from DRAM once, by cause: first reads and lost layers."""
     return {
         "compulsory": field.load - field.overlap_y - field.overlap_z,
         "overlap_y": field.overlap_y * layer_misses[0],
@@ -183,7 +194,10 @@ def _accumulate(into: dict[_Key, float], parts: Mapping[_Key, float], weight: fl
 
 
 def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
-    """Layer conditions: the share of each overlap that is no longer cached."""
+    """Return the fractions of the y and z overlaps that the L2 has lost (layer conditions)."""
+    # For example, a layer of 6,144 bytes and a wave of 8,192 bytes with an overlap of 4,096 need
+    # 6,144 + 8,192 - 4,096 = 10,240 bytes of the L2. An L2 of 20,480 bytes is asked for half of
+    # that.
     curve = device.curves["l2_layer"]
     overlap_y = sum(f.overlap_y for f in wave.fields.values())
     overlap_z = sum(f.overlap_z for f in wave.fields.values())
@@ -197,10 +211,10 @@ def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
 def duplicated_bytes(
     groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks], sampled: Sequence[Wave]
 ) -> float:
-    """Bytes of a wave that a split L2 holds in more than one partition.
+    """Return the bytes of a wave that a split L2 holds in more than one partition.
 
-    A sector that ``k`` blocks read, each attached to one of ``P`` partitions, is expected in
-    ``P · (1 − (1 − 1/P)^k)`` of them; ``k`` is the mean over the wave.
+    A sector that ``k`` blocks read, each attached to one of ``P`` partitions, is expected in ``P ·
+    (1 − (1 − 1/P)^k)`` partitions. ``k`` is the mean over the wave.
     """
     wave = sampled[-1]
     footprint = sum(f.load for f in wave.fields.values())
@@ -208,6 +222,8 @@ def duplicated_bytes(
     partitions = groups.device.l2_partitions
     if not footprint or partitions == 1:
         return 0.0
+    # For example, 2 partitions and 2 readers per sector: 2 * (1 - 1/4) = 1.5 copies, so half of the
+    # footprint is held twice.
     sharers = max(1.0, read / footprint)
     copies = partitions * (1 - float((1 - 1 / partitions) ** sharers))
     return footprint * (copies - 1)

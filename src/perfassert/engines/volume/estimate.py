@@ -1,4 +1,4 @@
-"""The volume engine: description + launch + device → volumes (Warpspeed §4, whole)."""
+"""Entry point of the volume engine: kernel, launch and device in, volumes out (Warpspeed §4)."""
 
 from __future__ import annotations
 
@@ -44,19 +44,20 @@ from perfassert.prediction.volumes import Volume, Volumes
 from perfassert.source import Assumption
 
 _STREAMED_BELOW = 1.05
-"""A field that a block requests less than so many times per sector counts as streamed."""
+"""Requests per sector and block below which a field counts as streamed."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeEstimate:
-    """Volumes, and what they rest on (``diagnostics``: plain numbers by name).
+    """Volumes of a launch, and the quantities that they are computed from.
 
-    ``requested``: bytes that loads ask for, by field, and ``past_l1``: those that they ask the L2
-    for whatever the L1 holds; ``groups``: of the accesses, members differ by a constant;
-    ``assumptions``: what of them was sampled;
-    ``contention``: of atomics on one address of global memory;
-    ``stack_miss``: the share of loads from local memory that leave the L1; ``per_activation``:
-    bytes that each activation of a DRAM row moves, by field and direction.
+    ``diagnostics`` holds plain numbers by name. ``accesses`` holds costs per warp instruction, by
+    number of the access. ``requested`` holds the bytes that loads ask for, by field. ``past_l1``
+    holds the part of them that is read from the L2 even if the L1 holds it. ``groups`` holds the
+    accesses, grouped if they differ by a constant. ``assumptions`` lists what was sampled.
+    ``contention`` is that of atomics in global memory. ``stack_miss`` is the fraction of loads from
+    local memory that miss the L1. ``per_activation`` holds the bytes that each activation of a DRAM
+    row moves, by field and direction.
     """
 
     volumes: Volumes
@@ -78,12 +79,13 @@ def estimate_volumes(
     occupancy: Occupancy,
     started: Launch | None = None,
 ) -> VolumeEstimate:
-    """Volumes of the whole launch on every level.
+    """Estimate the volumes of the whole launch at each memory level.
 
-    ``started``: the launch as it is started, where ``launch`` is what its loops over the grid
-    amount to; shared memory, spills and instructions are counted over it.
+    ``started``: the launch as it is started, if blocks loop over the grid and ``launch`` is the
+    launch that these loops amount to. Shared memory, spills and instructions are counted over
+    ``started``.
 
-    Raises :class:`~perfassert.errors.AddressExpressionError` where an expression does not fit the
+    Raises :class:`~perfassert.errors.AddressExpressionError` if an expression does not fit the
     launch.
     """
     groups = group_launch(kernel, launch, started or launch, device, occupancy)
@@ -145,7 +147,7 @@ def estimate_volumes(
 def _l2_loads(
     on_chip: Mapping[str, FieldBlocks], miss: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
-    """Between L1 and L2, where ``miss`` of what is asked for again of a field is lost."""
+    """Return the bytes from L2 to L1 by field; ``miss`` is the miss rate of repeated requests."""
     loading = {name: f for name, f in on_chip.items() if f.load.instructions}
     return {
         name: {"compulsory": f.compulsory, "capacity": f.redundant * miss[name]}
@@ -167,7 +169,7 @@ def _counts_on_chip(on_chip: Mapping[str, FieldBlocks]) -> dict[str, float]:
 
 
 def _beside(groups: LaunchGroups, spills: Spills) -> dict[str, dict[str, dict[str, float]]]:
-    """What crosses beside the fields' data, by volume: spilled registers and code."""
+    """Return the volumes of spilled registers and of code, which belong to no field."""
     moved = {
         "l2_load": spills.load,
         "l2_store": spills.store,
@@ -182,7 +184,7 @@ def _beside(groups: LaunchGroups, spills: Spills) -> dict[str, dict[str, dict[st
 
 
 def _space_groups(groups: LaunchGroups, space: str) -> list[AnyGroup]:
-    """Accesses of shared or constant memory."""
+    """Return the accesses to a space other than global memory, such as shared memory."""
     return [
         *space_groups(groups.kernel, groups.started, space),
         *executed_groups(groups.kernel, space),
@@ -195,7 +197,7 @@ def _on_chip(
     accesses: dict[int, AccessCost],
     passes: Passes,
 ) -> dict[str, float]:
-    """Wavefronts of shared memory, or passes of the constant cache, loads and stores apart."""
+    """Return wavefronts of shared memory, or passes of the constant cache, by direction."""
     launch, device = launch_groups.started, launch_groups.device
     parts: dict[str, float] = {}
     for group in space_groups:
@@ -223,7 +225,7 @@ class _Maker:
         unit: str,
         keys: Sequence[str] = (),
     ) -> Volume:
-        """A volume from parts per field; parts that no field has are 0 if in ``keys``."""
+        """Return a volume from parts per field; parts in ``keys`` that no field has are 0."""
         parts = dict.fromkeys(keys, 0.0)
         for own in fields.values():
             for key, value in own.items():
@@ -246,7 +248,9 @@ def _split(field: FieldBlocks, quantity: str) -> dict[str, float]:
 
 
 def _streamed_share(on_chip: Mapping[str, FieldBlocks]) -> float:
-    """Share of the L2-to-L1 footprint in fields that a block uses once."""
+    """Return the fraction of the L2-to-L1 footprint in fields that a block uses once."""
+    # For example, a block asks for 1,000 bytes of ``a`` once, and for 500 bytes of ``b`` twice:
+    # ``a`` is streamed, and the fraction is 1000 / 1500 = 2/3.
     total = sum(f.compulsory for f in on_chip.values())
     once = sum(
         f.compulsory

@@ -1,9 +1,9 @@
-"""Fields whose addresses come from executed blocks: the same quantities, counted.
+"""Costs and footprints of fields whose addresses come from executed blocks, counted.
 
-Where a closed form describes an access, groups of affine forms stand for its addresses
-(:mod:`~perfassert.engines.volume.binding`); here the addresses themselves are at hand, of blocks
-that are spread over the grid and of blocks that follow one another. Costs and unique sectors of a
-block are means over the former; the latter are for waves
+If an access has a closed form, groups of affine forms describe its addresses
+(:mod:`~perfassert.engines.volume.binding`). Here the addresses themselves are available, of sampled
+blocks that are spread over the grid and of consecutive blocks. Costs and unique sectors of a block
+are means over the spread blocks. The consecutive blocks serve for waves
 (:mod:`~perfassert.engines.volume.executed_waves`).
 """
 
@@ -35,10 +35,12 @@ from perfassert.kernel.names import Counter, Name
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedGroup:
-    """One memory instruction; ``members``: numbers of the accesses that are copies of it;
-    ``serial``, ``past_l1``, ``turn``, ``loops``, ``ranges``, ``atomic``: as of an
-    :class:`AccessGroup`.
-    ``window``: the share of its executions that count, one after the other."""
+    """The executions of one memory instruction.
+
+    ``members`` holds the numbers of the accesses that are copies of the instruction. ``serial``,
+    ``past_l1``, ``turn``, ``loops``, ``ranges`` and ``atomic`` are those of an
+    :class:`AccessGroup`. ``window`` is the fraction of the executions, in sequence, that count.
+    """
 
     field: str
     direction: Direction
@@ -61,7 +63,7 @@ class ExecutedGroup:
 
 
 def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
-    """Accesses of a space that were executed."""
+    """Return the groups of executed accesses to a memory space."""
     members: dict[int, list[int]] = {}
     for number, access in enumerate(kernel.bound):
         if access.space == space and access.touched is not None:
@@ -83,7 +85,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
 
 
 def executed_cost(group: ExecutedGroup, device: Device) -> WarpCost:
-    """Of all warps of the launch."""
+    """Return the cost of a group over all warps of the launch."""
     rows, sampled = group.touched.rows, group.sampled
     if rows is None:
         return WarpCost()
@@ -92,7 +94,10 @@ def executed_cost(group: ExecutedGroup, device: Device) -> WarpCost:
 
 
 def executed_on_chip_cost(group: ExecutedGroup, passes: Passes, device: Device) -> WarpCost:
-    """Of constant memory, and of shared memory, which every lane has in its block's window."""
+    """Return the cost of a group on shared or constant memory over the launch.
+
+    Addresses in shared memory are relative to the window of a block.
+    """
     rows, sampled = group.touched.rows, group.sampled
     if rows is None:
         return WarpCost()
@@ -106,15 +111,14 @@ def executed_on_chip_cost(group: ExecutedGroup, passes: Passes, device: Device) 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Bytes summed over the blocks, and by how much the mean of a block may be off (a share, with
-    95 % confidence)."""
+    """Bytes summed over all blocks, and the relative error ``off`` (95 % confidence)."""
 
     total: float = 0.0
     off: float = 0.0
 
 
 def block_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> Counted:
-    """What every block touches, each for itself: the same in every window of the executions."""
+    """Return the bytes that each block touches, summed over all blocks; ``window`` is ignored."""
     if not groups:
         return Counted()
     first, *others = (group.touched for group in groups)
@@ -135,11 +139,11 @@ def _count_pieces(touched: Sequence[Touched], granularity: int) -> Counted:
 
 
 def window_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> float:
-    """What every block touches, each for itself, in a window of the executions of all groups, which
-    lie in the same loops.
+    """Return the mean bytes that a block touches in one window, summed over all blocks.
 
-    Executions are in the same window if their numbers are. Only some of them are at hand: longer
-    windows touch as much more as the distance to all of them says.
+    All groups lie in the same loops. The i-th executions of all groups fall into the same window.
+    Only a part of the executions is recorded. For windows longer than that part, the bytes are
+    interpolated between the longest recorded window and all executions.
     """
     whole = block_footprint(groups, granularity).total
     visits = [g.touched.visits for g in groups if g.touched.visits is not None]
@@ -147,6 +151,9 @@ def window_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> float
     executions = groups[0].window * most
     if not visits or executions >= most:
         return whole
+    # For example, a block touches 800 bytes in all 64 executions, and 400 bytes in a window of 16,
+    # the longest that is recorded. A window of 40, halfway from 16 to 64, touches
+    # 400 + (800 - 400) / 2 = 600 bytes.
     length, known = max(1, round(executions)), min(v.last - v.first for v in visits)
     blocks = groups[0].sampled.total
     apart = max(v.apart for v in visits)
@@ -166,7 +173,7 @@ def window_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> float
 
 
 def _in_windows(visits: Sequence[Visits], length: int, apart: int, granularity: int) -> int:
-    """Granules that every so many-th block touches, in each window of that many executions."""
+    """Count the granules of each ``apart``-th block once per window of ``length`` executions."""
     keys, numbers = [], []
     for own in visits:
         some = (own.keys >> ADDRESS_BITS) % apart == 0
@@ -178,11 +185,12 @@ def _in_windows(visits: Sequence[Visits], length: int, apart: int, granularity: 
 
 
 def _coarser(pieces: Pieces, granularity: int) -> IntArray:
-    """Keys whose pieces are as long as ``granularity``."""
+    """Return the keys of pieces of ``granularity`` bytes."""
     return _coarser_keys(pieces.keys, granularity // pieces.grain)
 
 
 def _coarser_keys(keys: IntArray, ratio: int) -> IntArray:
+    # For example, with a ratio of 4, piece 5 of block 3 becomes piece 1 of block 3.
     block = keys >> ADDRESS_BITS << ADDRESS_BITS
     coarser: IntArray = block | (keys - block) // ratio
     return coarser
@@ -191,7 +199,7 @@ def _coarser_keys(keys: IntArray, ratio: int) -> IntArray:
 def executed_granules(
     groups: Sequence[ExecutedGroup], first: int, last: int, granularity: int
 ) -> IntArray:
-    """Granules that executed blocks ``first`` to ``last`` of those in a row touch."""
+    """Return the granules that executed blocks ``first`` to ``last`` - 1 of the run touch."""
     parts = [
         g.touched.run.of(first, last) // (granularity // g.touched.run.grain)
         for g in groups
@@ -201,7 +209,7 @@ def executed_granules(
 
 
 def sampling_notes(groups: Sequence[ExecutedGroup], footprint: Counted) -> Iterator[str]:
-    """Notes of a prediction on a field whose sectors were counted in a sample of blocks."""
+    """Yield notes of a prediction on a field whose sectors were counted in a sample of blocks."""
     sampled = groups[0].sampled
     if sampled.whole:
         return

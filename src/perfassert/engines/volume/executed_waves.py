@@ -1,8 +1,9 @@
-"""What waves touch of fields whose addresses were executed, and what of it the L2 may still hold.
+"""Footprints of waves in fields with executed addresses, and their overlap with earlier waves.
 
-Where all blocks were executed, wave by wave: when each granule was last touched is known. Else one
-wave, or a part of one, stands for all. What the wave before has touched is counted; what earlier
-ones have follows from the size of the buffer, of which all waves together can touch no more.
+If all blocks were executed, it is known when each granule was last touched. Otherwise one wave, or
+a part of one, represents all waves. The overlap with the preceding wave is counted. The overlap
+with earlier waves follows from the size of the buffer, which bounds what all waves together can
+touch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from perfassert.kernel.executed import Sampled, stretches
 
 
 def with_executed(sampled: Sequence[Wave], groups: LaunchGroups) -> list[Wave]:
-    """The waves, with their share of what executed fields amount to."""
+    """Return the waves with the footprints of executed fields added."""
     if not groups.executed:
         return list(sampled)
     counted = {}
@@ -45,9 +46,10 @@ def with_executed(sampled: Sequence[Wave], groups: LaunchGroups) -> list[Wave]:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWaves:
-    """One field over all waves of a launch, in bytes; as a wave's :class:`FieldWave`.
+    """Bytes of one field over all waves of a launch, with the fields of :class:`FieldWave`.
 
-    ``again``: waves that lie between two that touch the same, where it is not the next one.
+    ``again``: mean distance, in waves, between two waves that touch the same granule, if it is not
+    the next wave.
     """
 
     load: float = 0.0
@@ -59,7 +61,7 @@ class LaunchWaves:
     again: float = 0.0
 
     def of(self, share: float) -> FieldWave:
-        """What a share of the launch's work touches."""
+        """Return the bytes that a fraction ``share`` of the launch's work touches."""
         return FieldWave(
             self.load * share, self.overlap_y * share, self.overlap_z * share,
             self.store * share, self.partial * share, round(self.pages),
@@ -72,7 +74,7 @@ def launch_waves(
     device: Device,
     concurrent: int,
 ) -> LaunchWaves:
-    """What the waves of the launch touch of one field, and of that what waves before had."""
+    """Return the bytes of one field that the waves touch, and their overlap with earlier waves."""
     sampled = (loads or stores)[0].sampled
     counter = _Waves(loads, stores, device)
     if sampled.whole:
@@ -89,7 +91,7 @@ class _Waves:
         self.page = device.tlb_page_bytes
 
     def of_all(self, total: int, concurrent: int) -> LaunchWaves:
-        """Wave by wave: how long ago each granule was touched is known."""
+        """Return the footprints counted wave by wave; all blocks were executed."""
         starts = range(0, total, concurrent)
         read = [executed_granules(self.loads, s, s + concurrent, self.grain) for s in starts]
         load = sum(map(len, read)) * self.grain
@@ -103,7 +105,8 @@ class _Waves:
         )  # fmt: skip
 
     def of_one(self, sampled: Sampled, concurrent: int) -> LaunchWaves:
-        """From one wave, whole or in part, and what precedes it."""
+        """Return the footprints extrapolated from one wave, or a part of it, and the blocks before
+        it."""
         blocks = len(sampled.run)
         wave = min(concurrent, blocks)
         middle = blocks - wave
@@ -131,12 +134,11 @@ class _Waves:
         )  # fmt: skip
 
     def most(self, fresh: float) -> float:
-        """Bytes that all waves together can touch for the first time."""
+        """Limit ``fresh`` bytes to those that all waves together can touch for the first time."""
         return min(fresh, _buffer_bytes(self.loads, self.grain))
 
     def written_bytes(self, first: int, last: int) -> tuple[float, float]:
-        """Bytes in sectors that are written, and in those of them that are written in part and
-        that nothing loads."""
+        """Return the bytes in written sectors, and in partly written sectors that nothing loads."""
         if all(g.touched.run is None for g in self.stores):
             return 0.0, 0.0
         sector = self.sector
@@ -153,7 +155,7 @@ class _Waves:
 
 
 def distinct_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:
-    """Bytes of the granules that the launch touches of one field, each counted once."""
+    """Return the bytes of the granules that the launch touches of one field, each counted once."""
     if not groups:
         return 0.0
     sampled = groups[0].sampled
@@ -164,7 +166,7 @@ def distinct_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:
 def _grown(
     groups: Sequence[ExecutedGroup], first: int, last: int, grow: float, granularity: int
 ) -> float:
-    """Bytes that so many times as many blocks touch as those from ``first`` to ``last``."""
+    """Return the bytes that ``grow`` times the blocks ``first`` to ``last`` - 1 touch."""
     if not groups or not grow:
         return 0.0
     if grow <= 1.0:
@@ -177,7 +179,7 @@ def _grown(
 
 
 def _buffer_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:
-    """Size in bytes of the buffer that all of them are in; infinite where it is unknown."""
+    """Return the size in bytes of the largest buffer of the groups, infinite if one is unknown."""
     sizes = [g.touched.size for g in groups if g.touched.run is not None]
     known = [size for size in sizes if size is not None]
     if not known or len(known) < len(sizes):
@@ -186,8 +188,13 @@ def _buffer_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:
 
 
 def _revisits(waves: Sequence[IntArray]) -> tuple[int, int, int]:
-    """How many granules the wave before had touched, how many an earlier one, and how many waves
-    lay between in all."""
+    """Count the granules that the wave before touched, those last touched earlier, and how long
+    ago.
+
+    The last number is the sum of the distances, in waves, of the granules last touched earlier.
+    """
+    # For example, waves that touch granules {1, 2}, {2, 3} and {1}: granule 2 was touched by the
+    # wave before, granule 1 two waves earlier, so the result is (1, 1, 2).
     at_once = later = apart = 0
     seen = np.empty(0, np.int64)
     last = np.empty(0, np.int64)
@@ -207,15 +214,16 @@ def _revisits(waves: Sequence[IntArray]) -> tuple[int, int, int]:
 
 
 def extrapolate_distinct(parts: Sequence[IntArray], grow: float) -> float:
-    """Extrapolate how many distinct values ``grow`` times as many blocks have, from several parts.
+    """Extrapolate the number of distinct values of ``parts`` to ``grow`` times as many parts.
 
-    A value that occurs in one part only is new there, whichever part comes last: their number says
-    what the last part adds, and with those that occur in two parts what the last but one added.
-    What every further part adds falls by the same ratio: exact for values that all parts draw
-    from one reservoir, and for values that no part shares with another.
+    A value that occurs in one part only is new in that part, whatever the part's position in the
+    sequence. The mean number of such values is what the last part adds. Together with the values
+    that occur in two parts, it gives what the last part but one added. The model assumes that the
+    contribution of each further part falls by the same ratio. It is exact if all parts draw their
+    values from one reservoir, and if no two parts share a value.
 
-    Two parts with two values each, 1 and 2, 2 and 3: the first one added 2, the second one 1. So
-    the next ones add 1/2, 1/4 and so on, and there are 4 values in all:
+    For example, two parts have the values {1, 2} and {2, 3}. The first part added 2 values, the
+    second 1. The next parts add 1/2, 1/4 and so on, which makes 4 values in all:
 
         >>> parts = [np.array([1, 2]), np.array([2, 3])]
         >>> [extrapolate_distinct(parts, grow) for grow in (1, 2, 100)]

@@ -1,4 +1,4 @@
-"""Volumes that compiled code has beside its data: spilled registers, and the code itself."""
+"""Volumes of compiled code that belong to no field: spilled registers, and the code itself."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ INSTRUCTIONS = "(instructions)"
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """Bytes that local memory moves: ``load`` and ``store`` between L1 and L2, of these ``reload``
-    and ``evicted`` between L2 and DRAM. ``missed``: the share of loads that leave the L1."""
+    """Bytes that local memory moves.
+
+    ``load`` and ``store`` cross between L1 and L2. ``reload`` and ``evicted`` are the parts of them
+    that also cross between L2 and DRAM. ``missed`` is the fraction of loads that miss the L1.
+    """
 
     load: float = 0.0
     store: float = 0.0
@@ -37,10 +40,10 @@ class Spills:
 
 
 def spill_volumes(groups: LaunchGroups) -> Spills:
-    """Bytes that spills to local memory move over the launch.
+    """Compute the bytes that spills to local memory move over the launch.
 
-    Each block goes through the same stacks: those that fit into a unit's L1 are found there; where
-    all fit into the L2, none is evicted.
+    The blocks of an SM use the same stacks one after the other. Loads hit the L1 if all stacks fit
+    into it. Nothing is evicted from the L2 if all stacks fit into it.
     """
     kernel, launch, device = groups.kernel, groups.started, groups.device
     moved = dict.fromkeys(Direction, 0.0)
@@ -56,11 +59,13 @@ def spill_volumes(groups: LaunchGroups) -> Spills:
 
 
 def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
-    """Sectors that the group's warp instructions touch; a block in the middle stands for all."""
+    """Count the sectors of the group's warp instructions, as if all blocks were the middle one."""
     lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
     first = (lanes.addresses[lanes.some] + group.offsets[0]) // REGISTER_BYTES
     if not first.size:
         return 0.0
+    # For example, word 3 of 32 threads lies in words 96 to 127 of the warp's stacks, 4 sectors of
+    # 32 bytes.
     words = first[:, :, None] + np.arange(-(-group.item_bytes // REGISTER_BYTES), dtype=np.int64)
     lane = np.arange(device.warp_size, dtype=np.int64)[:, None]
     sectors = (words * device.warp_size + lane) * REGISTER_BYTES // device.sector_bytes
@@ -71,10 +76,11 @@ def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
 
 
 def fetched_bytes(groups: LaunchGroups) -> float:
-    """Bytes of code that cross from the L2 over the launch.
+    """Return the bytes of code that are fetched from the L2 over the launch.
 
-    Code that fits into a unit's instruction cache is fetched once, which does not count. Each
-    block runs once through the rest; a loop that does not fit, once in every iteration.
+    Code that fits into the instruction cache of an SM is fetched once and not counted. Otherwise
+    each block fetches the missing part of the code once. A loop that does not fit is fetched again
+    in each iteration.
     """
     kernel, launch, device = groups.kernel, groups.started, groups.device
     if not isinstance(kernel, BoundKernel):
@@ -85,10 +91,11 @@ def fetched_bytes(groups: LaunchGroups) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Code that is gone through at a time and does not fit into the instruction cache: the body of
-    a ``loop``, or what lies outside of all of them (-1), less loops that are passes of their own.
+    """A piece of code that is executed in sequence and does not fit into the instruction cache.
 
-    ``runs``: of a block; ``bytes``; ``missed``: the share of them that is fetched again in each.
+    It is the body of ``loop``, or the code outside of all loops (-1), without inner loops that are
+    passes themselves. ``runs``: executions of the pass per block. ``bytes``: size of the code.
+    ``missed``: the fraction of the bytes that is fetched again in each run.
     """
 
     loop: int
@@ -99,7 +106,7 @@ class Pass:
 
 
 def passes(graph: InstructionGraph, kernel: BoundKernel, device: Device) -> tuple[Pass, ...]:
-    """Those of a graph that a kernel's code makes; none where it fits into a unit's cache."""
+    """Return the passes of a kernel's code; none if the code fits into the instruction cache."""
     if kernel.code_bytes <= device.instruction_cache_bytes:
         return ()
     each = kernel.code_bytes / max(1, len(set(instructions(kernel.graph, kernel.graph.body))))
@@ -107,7 +114,7 @@ def passes(graph: InstructionGraph, kernel: BoundKernel, device: Device) -> tupl
 
 
 def instructions(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[int]:
-    """Numbers of the instructions in a body and the loops in it, once for each node."""
+    """Yield the instruction of each node in a body and in the loops of the body."""
     for item in body:
         if item.kind is ItemKind.NODE:
             yield graph.nodes[item.number].program
@@ -116,7 +123,7 @@ def instructions(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[
 
 
 class _Passes:
-    """Of a block whose warps run through the code together, as every block does after another."""
+    """Generator of the passes of a block whose warps execute the code together."""
 
     def __init__(self, graph: InstructionGraph, bytes_each: float, capacity: int) -> None:
         self.graph = graph
@@ -124,7 +131,10 @@ class _Passes:
         self.bytes_each = bytes_each
 
     def of(self, loop: int, body: tuple[BodyItem, ...], runs: int) -> Iterator[Pass]:
-        """What does not fit, in so many runs through it."""
+        """Yield the passes of a body that is executed ``runs`` times."""
+        # For example, a cache holds 1,000 bytes. A loop of 10 iterations and 1,500 bytes in a
+        # kernel of 2,000 bytes is a pass with 10 runs. The other 500 bytes are a pass with 1 run,
+        # since the whole kernel does not fit either.
         own: list[BodyItem] = []
         for item in body:
             if item.kind is ItemKind.LOOP and self.size(inner := self.body(item)) > self.capacity:

@@ -1,8 +1,9 @@
-"""What of a warp's loads it has not loaded before: only that can be on its way from below the L1.
+"""First touches of sectors by a warp's loads: only they can wait for data from below the L1.
 
-A thread that walks through a row of 4-byte items loads a sector of 32 bytes eight times: once in
-eight iterations it waits for the L2. All lanes do in the same iteration if their rows are equally
-aligned, so the share of iterations that wait is not a matter of chance.
+A thread that reads a row of 4-byte items in sequence loads each sector of 32 bytes eight times. It
+waits for the L2 once in eight iterations. If the rows of all lanes are equally aligned, all lanes
+wait in the same iteration. The fraction of iterations that wait can therefore not be computed as if
+lanes waited at random.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.executed import ADDRESS_BITS, Visits
 from perfassert.kernel.launch import Launch
 
-_EXECUTIONS = 64  # of a warp, one after the other: bytes fill a sector in 32
-_ROWS = 4096  # loads of warps that are looked at
+_EXECUTIONS = 64  # consecutive executions per warp: single bytes fill a sector within 32
+_ROWS = 4096  # largest number of evaluated loads of warps
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FirstTouches:
-    """Sectors of loads, counted [executions of a warp, loads]: all that each ``asked`` for; the
-    ``new`` ones among them, which no load before it has touched in the same warp; and of these the
-    ``arriving`` ones, which no warp of the block has touched in an earlier iteration.
+    """Counts of sectors, each of shape [executions of a warp, loads].
 
-    ``shared``: of all sectors that warps ask for, those that are the first of their block.
+    ``asked``: all sectors that a load asks for. ``new``: those that the same warp has not touched
+    before. ``arriving``: those of the new ones that no warp of the block has touched in an earlier
+    iteration. ``shared``: sectors that a block touches for the first time, as a fraction of all
+    requests.
     """
 
     asked: IntArray
@@ -39,12 +41,12 @@ class FirstTouches:
     shared: float
 
     def new_share(self, loads: slice) -> float:
-        """Of all that all loads ask for, what some of them are the first to touch."""
+        """Return the new sectors of the given loads as a fraction of the requests of all loads."""
         asked = int(self.asked.sum())
         return float(self.new[:, loads].sum() / asked) if asked else 1.0
 
     def executions_with_arriving(self, loads: slice) -> float:
-        """Share of executions in which one of the loads touches something that arrives."""
+        """Return the fraction of executions in which one of the loads has an arriving sector."""
         active = self.asked[:, loads].any(axis=1)
         return float(self.arriving[active][:, loads].any(axis=1).mean()) if active.any() else 1.0
 
@@ -52,8 +54,11 @@ class FirstTouches:
 def first_touches(
     groups: Sequence[AnyGroup], launch: Launch, device: Device
 ) -> FirstTouches | None:
-    """Of the loads of a group, in the order of its members, or of executed ones in the same loops,
-    in their order; None where nobody knows."""
+    """Return the first touches of loads, or None if the addresses are unknown.
+
+    ``groups``: one group with a closed form, whose members are the loads, or executed groups in the
+    same loops, each of which is one load.
+    """
     if isinstance(groups[0], AccessGroup):
         return _of_forms(groups[0], launch, device)
     visits = [g.touched.visits for g in groups if isinstance(g, ExecutedGroup)]
@@ -62,7 +67,7 @@ def first_touches(
 
 
 def _of_forms(group: AccessGroup, launch: Launch, device: Device) -> FirstTouches | None:
-    """All warps that load of a block in the middle of the grid, from their first iteration on."""
+    """Count the loads of all warps of the middle block, from the first iteration on."""
     width, block = device.warp_size, [middle_block(launch)]
     (loading,) = lane_addresses(group, block, launch, width, 1).some[0].nonzero()
     if not len(loading):
@@ -79,7 +84,7 @@ def _of_forms(group: AccessGroup, launch: Launch, device: Device) -> FirstTouche
 
 
 def _of_visits(visits: Sequence[Visits]) -> FirstTouches:
-    """All warps of the blocks that were looked at, in the executions that are known."""
+    """Count the loads of all warps in the blocks and executions that were recorded."""
     key, warps, time = (
         np.concatenate(arrays)
         for arrays in zip(*((v.keys, v.warps, v.times) for v in visits), strict=True)
@@ -92,11 +97,14 @@ def _of_visits(visits: Sequence[Visits]) -> FirstTouches:
 def _count(
     place: IntArray, warp: IntArray, time: IntArray, load: IntArray, loads: int
 ) -> FirstTouches:
-    """``place``: sectors of blocks, of which ``load`` asks in an iteration of a warp."""
+    """Count first touches, given the sector, warp, iteration and load of each request."""
     executions, number = np.unique(warp * (int(time.max()) + 1) + time, return_inverse=True)
     row = number.reshape(-1) * loads + load
     order = np.lexsort((load, time, warp, place))
     place, warp, time, row = place[order], warp[order], time[order], row[order]
+    # For example, warp 0 loads sector 7 in iterations 0 and 1, warp 1 in iteration 1. Sorted, these
+    # are three requests for one place. The first and the third are new (another warp); only the
+    # first arrives, since iteration 1 is later than the earliest touch. ``shared`` is 1/3.
     other_place = np.diff(place, prepend=place[0] - 1) != 0
     other_warp = other_place | (np.diff(warp, prepend=-1) != 0)
     once = other_warp | (np.diff(row, prepend=-1) != 0)  # each load asks for a sector once

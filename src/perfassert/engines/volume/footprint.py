@@ -2,13 +2,13 @@
 
 A set of blocks is a list of boxes in the block grid. For one box and one access group the touched
 bytes are ``{offset_i + Σ c_d · v_d}`` with every ``v_d`` in a range: a sum of arithmetic
-progressions. Dimensions are taken in order of ascending stride; one whose stride is no longer than
-the runs so far lengthens them, any other repeats them. A stencil's x dimension is absorbed at
-once, so the cost is the number of distinct rows, whatever the number of threads. Coordinates that
-occur in a floor quotient or a condition are enumerated together with those they are tied to there;
-the shifts that they amount to take the place of a progression.
+progressions. Dimensions are processed in order of ascending stride. A dimension whose stride is no
+longer than the present runs lengthens these runs. Any other dimension repeats the runs. A stencil's
+x dimension lengthens runs, so the cost is proportional to the number of distinct rows, whatever the
+number of threads. Coordinates that occur in a floor quotient or a condition are enumerated together
+with the coordinates that they are tied to in it. The enumerated shifts replace a progression.
 
-A run of 8 bytes, repeated four times:
+For example, a run of 8 bytes is repeated four times:
 
     >>> from perfassert.engines.volume.runs import repeat_runs
     >>> run = Runs(np.array([0]), np.array([8]))
@@ -19,9 +19,9 @@ A run of 8 bytes, repeated four times:
     64 1 [0, 64, 128, 192] [8, 72, 136, 200]
     64 64 [0] [200]
 
-With a stride of 8 the repetitions lengthen the run; with one of 64 there are four runs. Counted in
-lines of 64 bytes, they are one run again: a line cannot lie in a gap of 56 bytes, so the four lines
-that are touched are those of bytes 0 to 199.
+With a stride of 8 the repetitions lengthen the run. With a stride of 64 there are four runs.
+Counted in lines of 64 bytes, these are one run again: no line fits into a gap of 56 bytes, so the
+four lines touched are those of bytes 0 to 199.
 """
 
 from __future__ import annotations
@@ -47,19 +47,24 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 
 _MAX_ENUMERATED = 2**21
-"""Points of one set of tied coordinates; beyond, every second value of the one of them that moves
-addresses the least."""
+"""Largest number of points enumerated for one set of tied coordinates.
+
+In a larger set, every second value of the coordinate that moves addresses least is left out.
+"""
 _MAX_RUNS = 2**24
-"""Pieces of one footprint that are distinguished, 16 B each: beyond, it is a wrong trip count's."""
+"""Largest number of pieces of one footprint, 16 B each; more come from a wrong trip count."""
 AxisRange = tuple[int, int]
 BlockBox = tuple[AxisRange, AxisRange, AxisRange]
 """Half-open ranges of block indices in x, y, z."""
 
 
 def linear_range(grid: tuple[int, int, int], first: int, last: int) -> list[BlockBox]:
-    """Blocks ``first … last − 1`` in launch order (x fastest) as at most five boxes."""
+    """Return the blocks ``first`` to ``last`` - 1 in launch order (x fastest) as at most five
+    boxes."""
     first, last = max(first, 0), min(last, grid[0] * grid[1] * grid[2])
     boxes: list[BlockBox] = []
+    # For example, blocks 2 to 9 of a grid of 4 × 3 are the end of row 0 (x 2 to 3), the whole row
+    # 1, and the begin of row 2 (x 0 to 1): three boxes.
     row, plane = grid[0], grid[0] * grid[1]
     while first < last:
         x, y, z = first % row, first // row % grid[1], first // plane
@@ -79,7 +84,7 @@ def linear_range(grid: tuple[int, int, int], first: int, last: int) -> list[Bloc
 
 
 def clip_boxes(boxes: Sequence[BlockBox], bounds: BlockBox) -> list[BlockBox]:
-    """The part of ``boxes`` inside ``bounds``."""
+    """Return the parts of ``boxes`` inside ``bounds``."""
     result = []
     for box in boxes:
         cut = tuple(
@@ -91,7 +96,7 @@ def clip_boxes(boxes: Sequence[BlockBox], bounds: BlockBox) -> list[BlockBox]:
 
 
 def threads_in(boxes: Sequence[BlockBox], launch: Launch) -> int:
-    """Unmasked threads of the blocks."""
+    """Count the unmasked threads of the blocks."""
     total = 0
     for box in boxes:
         count = 1
@@ -104,7 +109,7 @@ def threads_in(boxes: Sequence[BlockBox], launch: Launch) -> int:
 def _symbol_boxes(
     group: AccessGroup, box: BlockBox, launch: Launch
 ) -> Iterator[dict[Name, tuple[int, int]]]:
-    """The box as (start, count) of the group's own symbols; masked threads are cut off."""
+    """Yield the box as (start, count) of each symbol of the group, without masked threads."""
     options: list[list[dict[Name, tuple[int, int]]]] = []
     for axis, (lo, hi), block, extent in zip(AXES, box, launch.block, launch.extent, strict=True):
         hi = min(hi, -(-extent // block))
@@ -113,6 +118,8 @@ def _symbol_boxes(
         if axis not in group.split:
             options.append([{axis: (lo * block, min(hi * block, extent) - lo * block)}])
             continue
+        # For example, 10 threads in blocks of 4 along a split axis: threads 0 to 3 of blocks 0 and
+        # 1, and threads 0 to 1 of block 2.
         full = min(hi, extent // block)
         thread, index = f"threadIdx.{axis}", f"blockIdx.{axis}"
         choices: list[dict[Name, tuple[int, int]]] = []
@@ -128,7 +135,8 @@ def _symbol_boxes(
 
 
 def _narrow_to_ranges(symbols: dict[Name, tuple[int, int]], group: AccessGroup) -> bool:
-    """Cut (start, count) down to the group's ranges, loop counters added; whether any is left."""
+    """Intersect (start, count) with the group's ranges, add loop counters; True if anything is
+    left."""
     for symbol, (first, last) in group.ranges:
         start, count = symbols.get(symbol, (first, last - first + 1))
         low, high = max(start, first), min(start + count - 1, last)
@@ -139,7 +147,7 @@ def _narrow_to_ranges(symbols: dict[Name, tuple[int, int]], group: AccessGroup) 
 
 
 def _pattern(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Pattern | None:
-    """What the group touches where its symbols have these values; None: nothing."""
+    """Return the bytes that the group touches for these symbol ranges, or None for no bytes."""
     coefficients = group.coefficients
     enumerated = {name for tied in group.tied for name in tied.names}
     free = [(c, symbols[s]) for s, c in coefficients.items() if s not in enumerated]
@@ -157,12 +165,17 @@ def _pattern(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Patter
 def _enumerate_tied(
     group: AccessGroup, symbols: dict[Name, tuple[int, int]]
 ) -> Iterator[tuple[IntArray, int]]:
-    """Enumerate, per set of tied coordinates, the part of the address that depends on them: for all
-    their values (or many of them), ascending; with the bytes behind each that were left out as
-    they follow without a gap."""
+    """Yield, per set of tied coordinates, the ascending values of the address part that depends on
+    them.
+
+    In large sets some values are left out. The second item is the number of bytes that each
+    remaining value has to cover in addition, if the values left out follow without a gap.
+    """
     for tied in group.tied:
         left_out = 0
         axes = {s: range(symbols[s][0], sum(symbols[s])) for s in tied.names}
+        # For example, i moves the address by 4 bytes per value and items have 4 bytes. Without
+        # every second value of i, each item of 4 bytes has to cover 8: ``left_out`` is 4.
         while prod(map(len, axes.values())) > _MAX_ENUMERATED:
             finest = min(
                 (name for name in tied.names if len(axes[name]) > 1),
@@ -181,7 +194,7 @@ def _enumerate_tied(
 
 
 def points_of_a_block(group: AccessGroup, launch: Launch) -> int:
-    """How many values of tied coordinates are written down for one block."""
+    """Count the values of tied coordinates that are enumerated for one block."""
     counts: dict[Name, int] = {s: last - first + 1 for s, (first, last) in group.ranges}
     for axis, block in zip(AXES, launch.block, strict=True):
         counts |= {axis: block, f"threadIdx.{axis}": block, f"blockIdx.{axis}": 1}
@@ -190,14 +203,15 @@ def points_of_a_block(group: AccessGroup, launch: Launch) -> int:
 
 
 def _step_of_second(tied: Tied, axes: Mapping[Name, range], name: Name) -> int:
-    """Bytes between the first value of a coordinate and the next but one, others at their first."""
+    """Return the bytes between the first and third value of a coordinate, others at their first
+    value."""
     ends = [axes[s][:3:2] if s == name else axes[s][:1] for s in tied.names]
     address = tied.forms(dict(zip(tied.names, _cross(ends), strict=True)))[0]
     return int(np.ptp(address))
 
 
 def _cross(axes: Sequence[range]) -> tuple[IntArray, ...]:
-    """Arrays that have one axis each, so that together they have all."""
+    """Return arrays with one non-trivial axis each, which broadcast to the product of all axes."""
     return np.ix_(*(np.arange(a.start, a.stop, a.step, dtype=np.int64) for a in axes))
 
 
@@ -215,15 +229,17 @@ def _tied_values(tied: Tied, axes: Sequence[range]) -> IntArray:
 def field_runs(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
 ) -> Runs:
-    """Bytes that any of the groups (of one field) touches from ``boxes``; exact at multiples of
-    ``granularity``."""
+    """Return the bytes of a field that the groups touch from ``boxes``.
+
+    The result is exact at multiples of ``granularity``.
+    """
     return _unite(groups, boxes, launch, granularity, in_granules=False)
 
 
 def granules(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
 ) -> Runs:
-    """Granules that any of the groups (of one field) touches from ``boxes``."""
+    """Return the granules of a field that the groups touch from ``boxes``."""
     return _unite(groups, boxes, launch, granularity, in_granules=True)
 
 
@@ -251,10 +267,10 @@ def _unite(
 
 
 def reach(groups: Sequence[AccessGroup]) -> tuple[int, int, int]:
-    """How many threads apart, per axis, two threads can be that touch the same element.
+    """Return the largest distance, in threads per axis, of two threads that touch the same element.
 
-    The differences of the offsets are written in the lattice of the strides, longest stride
-    first, each digit rounded to nearest: for a stencil these are its extents.
+    The differences of the offsets are written in the lattice of the strides, longest stride first,
+    with each digit rounded to nearest. For a stencil the results are its extents.
     """
     result = [0, 0, 0]
     for group in groups:
@@ -264,6 +280,10 @@ def reach(groups: Sequence[AccessGroup]) -> tuple[int, int, int]:
         )
         rest = group.offsets - group.offsets.min() if len(group.offsets) else group.offsets
         rest = rest - rest[len(rest) // 2]
+        # For example, loads of ``a[y, x - 1]``, ``a[y, x + 1]`` and ``a[y + 1, x]`` in rows of 100
+        # items of 4 bytes have strides 400 and 4, and the offsets -4, 4 and 400. Relative to the
+        # second, the digits (y, x) are (0, -2), (0, 0) and (1, -1), so the reach is 1 thread along
+        # y and 2 along x.
         for stride, i in strides:
             digits = (2 * rest + stride) // (2 * stride)
             rest = rest - digits * stride
@@ -277,7 +297,7 @@ def _stride(group: AccessGroup, axis: str) -> int:
 
 
 def block_steps(group: AccessGroup, launch: Launch) -> tuple[int, ...]:
-    """Bytes that addresses move with the next block along each axis (affine groups)."""
+    """Return the bytes from a block to the next one along each axis, for affine groups."""
     coefficients = group.coefficients
     return tuple(
         coefficients.get(axis, 0) * launch.block[i] + coefficients.get(f"blockIdx.{axis}", 0)
@@ -286,7 +306,7 @@ def block_steps(group: AccessGroup, launch: Launch) -> tuple[int, ...]:
 
 
 def period(groups: Sequence[AccessGroup], axis: int, block: int, modulus: int) -> int:
-    """After how many blocks along ``axis`` addresses repeat modulo ``modulus``."""
+    """Return the number of blocks along ``axis`` after which addresses repeat modulo a number."""
     result = 1
     for group in groups:
         form = Affine(0, group.terms)
@@ -308,18 +328,20 @@ def _form_period(form: Affine, axis: str, block: int, modulus: int) -> int:
             step += coefficient * block
         elif symbol == f"blockIdx.{axis}":
             step += coefficient
+    # For example, blocks of 24 threads with items of 4 bytes move addresses by 96 bytes. Modulo 128
+    # they repeat after 128 / gcd(128, 96) = 128 / 32 = 4 blocks, 384 bytes.
     return lcm(result, modulus // gcd(modulus, step) if step else 1)
 
 
 def box_volume(
     groups: Sequence[AccessGroup], counts: tuple[int, int, int], launch: Launch, granularity: int
 ) -> float:
-    """Bytes touched by a box of ``counts`` blocks at the grid's origin, at any size.
+    """Return the bytes touched by a box of ``counts`` blocks at the grid's origin, of any size.
 
-    Beyond the reach of the accesses the number of granules is a quasi-polynomial in each extent:
-    it grows by the same amount with every period. So long axes are evaluated at two short
-    lengths of the same phase and extended linearly, which is exact and costs the same for every
-    grid.
+    Beyond the reach of the accesses the number of granules is a quasi-polynomial in each extent: it
+    grows by the same amount with each period. Long axes are therefore evaluated at two short
+    lengths of the same phase, and the result is extended linearly. The extension is exact, and its
+    cost does not depend on the grid.
     """
     if not groups:
         return 0.0
@@ -332,6 +354,9 @@ def box_volume(
         if count <= low + step or _is_absorbed(groups, AXES[i], granularity):
             weights.append([(count, 1.0)])
         else:
+            # For example, 1,000 blocks with a period of 1 and low = 2: the box of 2 blocks touches
+            # 320 bytes and the box of 3 touches 448. 1,000 blocks touch 320 · (1 - 998) + 448 · 998
+            # = 128,064 bytes.
             slope = (count - low) / step
             weights.append([(low, 1.0 - slope), (low + step, slope)])
     total = 0.0
@@ -344,7 +369,7 @@ def box_volume(
 
 
 def _is_absorbed(groups: Sequence[AccessGroup], axis: str, granularity: int) -> bool:
-    """Whether the axis only lengthens runs, so that its extent costs nothing to count."""
+    """Return True if the axis only lengthens runs: its extent does not change the cost."""
     return all(
         axis not in g.split
         and not g.tied

@@ -1,6 +1,6 @@
-"""Accesses that differ by a constant, as one: what all of the volume engine works on.
+"""Groups of accesses that differ by a constant; the volume engine computes on groups.
 
-So 25 loads of a stencil cost little more than one.
+The 25 loads of a stencil, for example, form one group and cost little more than one load.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Tied:
-    """Coordinates that terms which are not affine, or conditions, tie together; none occurs in
-    another such set.
+    """A set of coordinates that terms which are not affine, or conditions, tie together.
 
-    ``forms``: the part of the address that depends on them, and their conditions; ``known``: what
-    they amount to, by range and count of each name, where no block index is among them.
+    No coordinate occurs in two such sets. ``forms`` holds the part of the address that depends on
+    the coordinates, and their conditions. ``known`` caches the enumerated values, by start and
+    count of each name, if no block index is among the names.
     """
 
     names: tuple[Name, ...]
@@ -38,7 +38,7 @@ class Tied:
 
     @property
     def same_in_blocks(self) -> bool:
-        """Whether only coordinates within a block are tied."""
+        """True if only coordinates within a block are tied."""
         return not any(name in AXES or name in BLOCK for name in self.names)
 
 
@@ -46,13 +46,15 @@ class Tied:
 class AccessGroup:
     """Accesses of one field and direction whose addresses differ by a constant.
 
-    The byte address of access ``i`` is ``offsets[i] + Σ coefficient · symbol``. ``split`` names
-    the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
-    global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
-    in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
-    of the kernel's accesses. ``atomic``: changes in the L2 what it finds there; ``serial``: lanes
-    take turns at an address, and ``turn``: how long each does; ``bulk``: copied past the L1;
-    ``past_l1``: loads that ask the L2 whatever the L1 holds.
+    The byte address of access ``i`` is ``offsets[i] + Σ coefficient · symbol``. For the axes in
+    ``split``, ``terms`` use thread and block index as two symbols. For the other axes they use the
+    global coordinate. ``members`` holds the numbers of the kernel's accesses.
+
+    Compiled code has more fields. ``ranges`` bounds single symbols, among them the loop counters in
+    ``loops``. ``conditions`` are forms that are 0 if a thread is masked. ``atomic`` accesses change
+    data in the L2. ``serial`` means that lanes take turns at an address, and ``turn`` says how long
+    each turn is. ``bulk`` data is copied past the L1. ``past_l1`` loads ask the L2 even if the L1
+    holds the data.
     """
 
     field: str
@@ -79,15 +81,17 @@ class AccessGroup:
 
     @cached_property
     def opaque(self) -> tuple[tuple[Quotient | AffineCall, int], ...]:
-        """The terms that are not affine."""
+        """Terms that are not affine."""
         return tuple((s, c) for s, c in self.terms if isinstance(s, (Quotient, AffineCall)))
 
     @cached_property
     def tied(self) -> tuple[Tied, ...]:
-        """The coordinates that are tied together, in as many sets as possible."""
+        """Sets of coordinates that are tied together, as many sets as possible."""
         ties = [frozenset(_symbols(term)) for term in self.opaque]
         ties += [frozenset(condition.symbols()) for condition in self.conditions]
         sets: list[frozenset[Name]] = []
+        # For example, the ties {i, j}, {k} and {j, k} have common members one after the other, so
+        # they become a single set {i, j, k}. Without the last tie there are two sets.
         for tie in ties:
             together = tie.union(*(s for s in sets if s & tie))
             sets = [*(s for s in sets if not s & tie and s != tie), together]
@@ -106,7 +110,7 @@ class AccessGroup:
 
     @cached_property
     def block_axes(self) -> frozenset[int]:
-        """Axes along which its accesses may differ from block to block."""
+        """Axes along which accesses may differ from block to block."""
         seen = {s for s, _ in self.ranges}
         for form in (Affine(0, self.terms), *self.conditions):
             seen.update(form.symbols())
@@ -115,12 +119,12 @@ class AccessGroup:
 
     @cached_property
     def forms(self) -> Forms:
-        """The address less the offset, and the conditions."""
+        """The address without the offset, and the conditions."""
         return Forms([Affine(0, self.terms), *self.conditions])
 
     @cached_property
     def rigid(self) -> bool:
-        """Whether every block touches the same pattern, shifted, but for the domain's end."""
+        """True if all blocks touch the same pattern, shifted, except at the end of the domain."""
         own = {*(f"threadIdx.{a}" for a in AXES), *self.loops}
         seen = {s for s, _ in self.ranges}.union(*(tied.names for tied in self.tied))
         return seen <= own
@@ -131,12 +135,12 @@ def _symbols(term: tuple[Symbol, int]) -> Iterable[Name]:
 
 
 def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]:
-    """The groups of one direction."""
+    """Return the groups of one direction."""
     return [g for g in groups if g.direction is direction]
 
 
 class Moving(Protocol):
-    """A group of accesses, with a closed form or executed."""
+    """A group of accesses, with a closed form or with executed addresses."""
 
     @property
     def direction(self) -> Direction: ...
@@ -149,13 +153,16 @@ _Group = TypeVar("_Group", bound=Moving)
 
 
 def between_l2_and_dram(direction: Direction, groups: Iterable[_Group]) -> list[_Group]:
-    """The groups whose sectors the L2 loads from DRAM, or stores there: what is changed in the L2
-    comes from DRAM first, whether or not a thread wants the result."""
+    """Return the groups whose sectors the L2 loads from DRAM, or stores to it.
+
+    Data that an atomic changes in the L2 is loaded from DRAM first, even if no thread uses the
+    result, so atomics belong to both directions.
+    """
     return [g for g in groups if g.direction is direction or g.atomic]
 
 
 def coordinate_ranges(launch: Launch) -> dict[Name, tuple[int, int]]:
-    """Inclusive range of every coordinate over the launch, masked threads left out."""
+    """Return the inclusive range of each coordinate over the launch, without masked threads."""
     ranges: dict[Name, tuple[int, int]] = {}
     for i, axis in enumerate(AXES):
         top = launch.extent[i] - 1

@@ -1,6 +1,6 @@
-"""Threads and addresses as integer sets (islpy): exact bounds, and the oracle of the tests.
+"""Threads and addresses as integer sets (islpy), for exact bounds; the tests use them as oracle.
 
-The text handed to isl is built from this package's own integers, never from the user's.
+The text passed to isl is built from integers of this package, never from user input.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from perfassert.kernel.launch import Launch
 
 _NAMES = {f"{kind}Idx.{a}": f"{kind[0]}{a}" for kind in ("thread", "block") for a in AXES}
 SPACE = "[tx, ty, tz, bx, by, bz]"
-_TURN = Lock()  # isl serves one thread at a time, which free-threaded Python does not see to
+_TURN = Lock()  # isl is not thread-safe, and free-threaded Python does not serialize the calls
 
 
 def ends(form: Affine, launch: Launch) -> tuple[int, int]:
-    """The least and the greatest value of a form among the threads of a launch."""
+    """Return the least and the greatest value of a form among the threads of a launch."""
     with _TURN:
         return _ends(islpy.PwAff(as_isl(form)).intersect_domain(thread_set(launch)))
 
@@ -41,12 +41,12 @@ def _text(form: Affine) -> str:
 
 
 def as_isl(form: Affine) -> str:
-    """A quasi-affine function of thread and block indices (global coordinates split)."""
+    """Return a form as an isl function of thread and block indices, global coordinates split."""
     return f"{{ {SPACE} -> [({_text(form)})] }}"
 
 
 def thread_set(launch: Launch) -> islpy.Set:
-    """Every unmasked thread of the launch."""
+    """Return the set of all unmasked threads of the launch."""
     rules = []
     for i, axis in enumerate(AXES):
         block, grid, extent = launch.block[i], launch.grid[i], launch.extent[i]

@@ -1,4 +1,4 @@
-"""What volumes are estimated of: the groups of a kernel's accesses, with launch and device."""
+"""Input of the volume engine: a kernel's access groups, with launch and device."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _Group = TypeVar("_Group", AccessGroup, ExecutedGroup)
 
 @dataclass(frozen=True, eq=False)
 class LaunchGroups:
-    """A kernel's accesses to global memory by field, those with closed forms and those that sampled
-    blocks executed.
+    """A kernel's accesses to global memory by field: with closed forms, and with executed
+    addresses.
 
-    ``launch``: the one that volumes are of; ``started``: the one that is started, where loops over
-    the grid make it stand for more blocks.
+    ``launch`` is the launch whose volumes are estimated. ``started`` is the launch as it is
+    started. The two differ if blocks loop over the grid.
     """
 
     kernel: Description
@@ -39,35 +39,38 @@ class LaunchGroups:
 
     @property
     def resident_blocks(self) -> int:
-        """Blocks that the device holds."""
+        """Number of blocks that the device holds at a time."""
         return self.occupancy.resident_blocks * self.device.compute_units
 
     @property
     def concurrent_blocks(self) -> int:
-        """Blocks of a wave."""
+        """Number of blocks of a wave."""
         return min(self.resident_blocks, self.launch.blocks)
 
     @cached_property
     def unit_blocks(self) -> tuple[tuple[int, int, int], ...]:
-        """Blocks that an SM holds at a time, as the first ones are dealt out: one to each SM in
+        """Indices of the blocks that the first SM holds at a time; blocks are dealt to the SMs in
         turn."""
         units = self.device.compute_units
         count = min(self.occupancy.resident_blocks, -(-self.started.blocks // units))
         columns, rows, _ = self.launch.grid
+        # For example, with 4 SMs and 2 resident blocks the first SM holds blocks 0 and 4. In a grid
+        # of 3 columns these are (0, 0, 0) and (1, 1, 0).
         numbers = [i * units for i in range(max(1, count))]
         return tuple((n % columns, n // columns % rows, n // (columns * rows)) for n in numbers)
 
     def differing_blocks(self, groups: Sequence[AccessGroup]) -> int:
-        """Of the blocks that an SM holds, those whose accesses differ: blocks that agree in all
-        indices that occur touch the same."""
+        """Count the blocks of an SM whose accesses differ.
+
+        Blocks touch the same data if they agree in all block indices that the groups depend on.
+        """
         seen = frozenset[int]().union(*(group.block_axes for group in groups))
         if groups and len(seen) < len(AXES):
             return len({tuple(block[i] for i in seen) for block in self.unit_blocks})
         return len(self.unit_blocks)
 
     def share_of_instructions(self, loop: Counter | None) -> float:
-        """Of all instructions that a block executes, the share in a loop; all where the kernel does
-        not say."""
+        """Return the fraction of a block's executed instructions in a loop, or 1 if unknown."""
         program, total = self.kernel.program, sum(self._executions.values())
         if program is None:
             return 1.0
@@ -79,7 +82,7 @@ class LaunchGroups:
 
     @cached_property
     def _executions(self) -> dict[int, int]:
-        """By instruction of the program, all warps of a block together."""
+        """Executions of each program instruction by all warps of a block."""
         if not isinstance(self.kernel, BoundKernel):
             return {}
         warps = -(-self.started.threads_per_block // self.device.warp_size)
@@ -91,7 +94,8 @@ class LaunchGroups:
 
     @property
     def l1_bytes(self) -> int:
-        """What shared memory of the resident blocks leaves of an SM's L1."""
+        """Bytes of an SM's L1 that shared memory of the resident blocks leaves, at least an eighth
+        of it."""
         shared = self.kernel.shared_bytes + self.launch.shared_bytes
         own = self.device.l1_bytes - shared * self.occupancy.resident_blocks
         return max(own, self.device.l1_bytes // 8)
@@ -102,7 +106,7 @@ def group_launch(
 ) -> LaunchGroups:
     """Group the accesses of a bound kernel.
 
-    Raises :class:`~perfassert.errors.AddressExpressionError` where an expression does not fit the
+    Raises :class:`~perfassert.errors.AddressExpressionError` if an expression does not fit the
     launch.
     """
     fields = _by_field(bind_groups(kernel, launch))

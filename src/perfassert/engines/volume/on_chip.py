@@ -1,4 +1,4 @@
-"""What blocks exchange with the L1 and, through it, with the L2 (Warpspeed §4.3, §4.5)."""
+"""Volumes between the SMs and the L1, and between the L1 and the L2 (Warpspeed §4.3, §4.5)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from perfassert.kernel.launch import Launch
 
 @dataclass(frozen=True, slots=True)
 class FieldBlocks:
-    """One field between registers and L2, over the whole launch, in bytes.
+    """Volumes of one field between registers and L2 over the whole launch, in bytes.
 
-    ``compulsory``: what every block asks for once; of loads that go past the L1, all that they ask
-    for, which ``past_l1`` is apart. ``redundant``: what the L1 is asked for again.
+    ``compulsory`` holds the bytes that each block asks for once, and all bytes of loads that bypass
+    the L1. ``past_l1`` holds the bytes of the latter. ``redundant`` holds the bytes that the L1 is
+    asked for again.
     """
 
     load: WarpCost
@@ -40,19 +41,20 @@ class FieldBlocks:
     past_l1: float = 0.0
     notes: tuple[str, ...] = ()
     asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
-    """What warps ask for, by the numbers of the accesses."""
+    """Bytes that warps ask for, by the numbers of the accesses."""
 
     def loaded_bytes(self, miss: float) -> float:
-        """Bytes from the L2, where the L1 misses a share of what is asked for again."""
+        """Return the bytes from the L2 if the L1 misses this fraction of the repeated requests."""
         return self.compulsory + self.redundant * miss
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCost:
-    """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
-    sectors asked for, packets to the L2 if all miss, lanes that take part, pages beyond one.
+    """Cost of one bound access per warp instruction.
 
-    ``executions``: warp instructions of the launch.
+    ``cycles`` are those of the L1 or shared pipe. ``packets`` go to the L2 if all sectors miss.
+    ``lanes`` is the number of lanes that take part. ``pages`` counts pages beyond the first.
+    ``executions`` is the number of warp instructions of the launch.
     """
 
     cycles: float
@@ -65,7 +67,7 @@ class AccessCost:
 
 
 def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost) -> None:
-    """Enter the cost of a group, all of its warp instructions together, for each of its members."""
+    """Store the cost of a group's warp instructions for each of its members."""
     members = tuple(members)
     count = cost.instructions or 1.0
     for member in members:
@@ -83,9 +85,9 @@ def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost
 def field_blocks(
     groups: Sequence[AccessGroup], launch: Launch, device: Device, accesses: dict[int, AccessCost]
 ) -> FieldBlocks:
-    """Of the accesses of one field; ``accesses`` takes what each of them costs."""
+    """Return the volumes of one field; the cost of each access is stored in ``accesses``."""
     costs = {d: WarpCost() for d in Direction}
-    copied = past_l1 = 0.0  # bytes, however often: of boxes, and of loads that ask the L2
+    copied = past_l1 = 0.0  # loaded bytes, repeated ones included: bulk copies; loads past the L1
     asked: dict[tuple[int, ...], float] = {}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
@@ -118,7 +120,7 @@ def field_blocks(
 def executed_blocks(
     groups: Sequence[ExecutedGroup], device: Device, accesses: dict[int, AccessCost]
 ) -> FieldBlocks:
-    """The same of a field whose addresses were executed."""
+    """Return the volumes of one field whose addresses were executed."""
     costs = {d: WarpCost() for d in Direction}
     past_l1 = 0.0
     asked: dict[tuple[int, ...], float] = {}
@@ -148,16 +150,17 @@ def executed_blocks(
 
 
 def _operands(cost: WarpCost) -> WarpCost:
-    """Operands that an atomic sends to the L2, besides the result that comes back."""
+    """Return the cost of the operands that an atomic sends to the L2, in addition to its result."""
     return WarpCost(sectors=cost.sectors)
 
 
 def _footprints(
     loads: Sequence[AccessGroup], launch: Launch, device: Device
 ) -> tuple[float, float]:
-    """Bytes in sectors and in lines that every block touches, summed over the blocks.
+    """Return the bytes in sectors and in lines that each block touches, summed over the blocks.
 
-    Blocks of one affine group differ only by a shift, so one footprint serves all of a mask class.
+    Blocks of one affine group differ by a shift only, so one footprint serves all blocks that are
+    cut by the mask along the same axes.
     """
     compulsory = lines = 0.0
     same_shape: dict[tuple[bool, ...], tuple[Representative, Runs]] = {}
@@ -176,17 +179,17 @@ def _footprints(
 
 
 def _distance(group: AccessGroup, a: Representative, b: Representative, launch: Launch) -> int:
-    """Bytes from the footprint of block ``a`` to that of block ``b``."""
+    """Return the bytes from the footprint of block ``a`` to that of block ``b``."""
     steps = block_steps(group, launch)
     return sum(s * (j - i) for s, i, j in zip(steps, a.block, b.block, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class L1:
-    """What the L1 of an SM does with the loads of a block.
+    """Behaviour of an SM's L1 for the loads of a block.
 
-    ``oversubscription``: lines that they allocate, over the L1 less shared memory; ``miss``: by
-    field, the share of what a block asks for again that is not there any more.
+    ``oversubscription``: bytes in allocated lines, divided by the L1 without shared memory.
+    ``miss``: by field, the fraction of repeated requests that miss.
     """
 
     oversubscription: float
@@ -194,7 +197,7 @@ class L1:
 
 
 def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1:
-    """What of the loads leaves the L1."""
+    """Compute the fraction of the loads that miss the L1."""
     launch, device = groups.launch, groups.device
     capacity = groups.l1_bytes
     cache = Cache(device.curves["l1_load"], capacity)
@@ -238,7 +241,7 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
 
 
 def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
-    """Those that go through the L1."""
+    """Return the loads that go through the L1."""
     return [g for g in of(Direction.LOAD, groups) if not (g.bulk or g.past_l1 or g.atomic)]
 
 

@@ -1,8 +1,9 @@
-"""Which blocks stand for all blocks of a grid.
+"""Representative blocks of a grid, one or some for each class of blocks.
 
-A block's footprint depends on its position only through the addresses modulo the line size and
-through masked threads at the domain's end. Blocks that agree in both are one class; each class is
-evaluated once and weighted with the exact number of its members, whatever the size of the grid.
+The footprint of a block depends on its position only through the addresses modulo the line size,
+and through masked threads at the end of the domain. Blocks that agree in both form one class. Each
+class is evaluated once and weighted with the exact number of its blocks, whatever the size of the
+grid.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.launch import Launch
 
 _MAX_PER_AXIS = 128  # blocks
-_ALL_BELOW = 256  # grids of at most so many blocks are evaluated block by block, if need be
+_ALL_BELOW = 256  # largest grid whose blocks are all evaluated, if they form no classes
 _SAMPLED = 64
 _LEAST_SAMPLED = 4  # blocks of a class
-_MAX_POINTS = 2**25  # of tied coordinates in all sampled blocks, which are written down one by one
+_MAX_POINTS = 2**25  # largest number of enumerated points of tied coordinates, all blocks together
 
 
 @dataclass(frozen=True, slots=True)
 class Representative:
-    """A block that stands for ``weight`` blocks; ``partial``: which axes are cut by the mask;
-    ``guards``: number of the class of blocks that guards treat alike."""
+    """A block that represents ``weight`` blocks.
+
+    ``partial`` says along which axes the mask cuts the block. ``guards`` is the number of its class
+    by guards.
+    """
 
     block: tuple[int, int, int]
     weight: float
@@ -40,7 +44,7 @@ class Representative:
 
     @property
     def box(self) -> BlockBox:
-        """The block as a box of one."""
+        """The block as a box that contains it alone."""
         x, y, z = self.block
         return ((x, x + 1), (y, y + 1), (z, z + 1))
 
@@ -48,9 +52,11 @@ class Representative:
 def representatives(
     groups: Sequence[AccessGroup], launch: Launch, modulus: int
 ) -> tuple[Representative, ...]:
-    """Classes of blocks for the accesses of one field; weights sum to the unmasked blocks.
+    """Return representative blocks for the accesses of one field; weights sum to the unmasked
+    blocks.
 
-    Exact for affine groups that move alike, and for any groups on grids of at most 256 blocks.
+    The result is exact for affine groups that move by the same distance, and for all groups on
+    grids of at most 256 blocks.
     """
     if not alike(groups, launch):
         return _each_or_sampled(groups, launch)
@@ -59,15 +65,18 @@ def representatives(
 
 
 def alike(groups: Sequence[AccessGroup], launch: Launch) -> bool:
-    """Whether all blocks touch one pattern, shifted by the same distance for all the groups."""
+    """Return True if all blocks touch one pattern, shifted by the same distance for all groups."""
     if not all(g.rigid for g in groups):
         return False
     return len({block_steps(g, launch) for g in groups}) == 1
 
 
 def _each_or_sampled(groups: Sequence[AccessGroup], launch: Launch) -> tuple[Representative, ...]:
-    """Where the groups of a field move apart from block to block, or guards cut the grid: all
-    blocks, or some of each class that the guards make; fewer where each takes long."""
+    """Return all blocks of a small grid, or samples of each class of blocks by guards.
+
+    This is the case of groups that move by different distances, or whose guards cut the grid. Fewer
+    blocks are sampled if each has many points to enumerate.
+    """
     count = _ALL_BELOW if _blocks(launch) <= _ALL_BELOW else _SAMPLED
     points = sum(points_of_a_block(group, launch) for group in groups)
     count = min(count, max(_LEAST_SAMPLED, _MAX_POINTS // max(1, points)))
@@ -76,7 +85,7 @@ def _each_or_sampled(groups: Sequence[AccessGroup], launch: Launch) -> tuple[Rep
 
 
 def _blocks(launch: Launch) -> int:
-    """Blocks that have an unmasked thread."""
+    """Count the blocks that have an unmasked thread."""
     return prod(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
 
 
@@ -100,9 +109,11 @@ def _axis_classes(
     classes: list[_AxisClass] = []
     if full:
         count = min(step, full, _MAX_PER_AXIS)
+        # For example, 10 full blocks with a period of 4 are represented by blocks 0, 1, 2 and 3
+        # with the weights 3, 3, 2 and 2: block 0 represents 0, 4 and 8.
         if count == min(step, full):  # one block for each residue
             classes = [(i, float(len(range(i, full, step))), False) for i in range(count)]
-        else:  # too many: evenly spread, an odd stride apart
+        else:  # too many residues: evenly spread blocks
             picks = sorted({(2 * i + 1) * full // (2 * count) for i in range(count)})
             classes = [(i, full / len(picks), False) for i in picks]
     if rest:

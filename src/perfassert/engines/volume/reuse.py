@@ -1,27 +1,27 @@
-"""How much a cache must hold for what loops touch again: a block's the L1, a wave's the L2.
+"""Reuse in loops: the bytes that a cache must hold so that repeated requests hit.
 
-The paper's kernels have no loops: what a block touches is what the L1 must hold, what a wave
-touches the L2 (§4.5). Its curves were fitted to the bytes of one block, or wave, and contain what
-others do meanwhile. So they hold for what is touched again within one iteration.
+The paper's kernels have no loops: the L1 must hold what a block touches, and the L2 what a wave
+touches (§4.5). The paper's curves were fitted to the bytes of one block, or one wave, and include
+the effect of other blocks that run at the same time. They apply to reuse within one iteration.
 
-What another iteration touches again comes a known distance later. With ``F(t)`` the bytes that
-``t`` consecutive iterations touch on average, ``G(t) = t · F(1) − F(t)`` is what a window of ``t``
-iterations touches again in a later iteration than its first use of it. Bytes ``q(d)`` of each
-iteration that are touched again ``d`` iterations later add ``q(d) · (t − d)`` to it, so the slope
-of ``G`` at ``t`` is what is touched again within ``t`` iterations (the working set theorem of
-Denning and Schwartz, 1972). ``G`` is convex; it is evaluated for windows of 1, 4, 16, … iterations,
-innermost loops first, and straight lines connect the values. Where the slope rises by ``s`` at
-``t``, of ``n`` iterations ``n − t`` touch ``s`` bytes that an iteration ``t`` earlier touched.
+Reuse in a later iteration has a known distance. ``F(t)`` is the mean number of bytes that ``t``
+consecutive iterations touch. ``G(t) = t · F(1) − F(t)`` is the number of bytes of a window of ``t``
+iterations that an earlier iteration of the window has touched. If ``q(d)`` bytes of each iteration
+are reused ``d`` iterations later, they add ``q(d) · (t − d)`` to ``G(t)``. The slope of ``G`` at
+``t`` is therefore the number of bytes that are reused within ``t`` iterations (the working set
+theorem of Denning and Schwartz, 1972). ``G`` is convex. It is evaluated for windows of 1, 4, 16, …
+iterations, innermost loops first, and interpolated linearly. If the slope rises by ``s`` at ``t``,
+``n − t`` of ``n`` iterations reuse ``s`` bytes that were touched ``t`` iterations before.
 
-Between the two uses all blocks that share the cache go on as far. Those that are in the same loops
-pass ``t`` iterations of them, too; others are in code that touches less, or nothing. As blocks
-start at any time, a block is in the loops for the share of the instructions that it executes there.
-A cache that is passed through again and again by more than it holds loses nearly all of it
-(:func:`miss_share`).
+Between the two uses all blocks that share the cache proceed as far. Blocks in the same loops
+execute ``t`` iterations, too. Other blocks execute code that touches less, or nothing. Since blocks
+start at any time, a block is in the loops with a probability equal to the fraction of its
+instructions in them. If more bytes than a cache holds pass through it repeatedly, it loses nearly
+all of them (:func:`miss_share`).
 
-Loops ask for 1,000 bytes of ``a`` again. For 600 of them the cache must hold 100 bytes, for another
-300 of them 5,000 bytes; the others are asked for again by other loops, after 9,000 bytes. With a
-cache of 1,000 bytes:
+For example, loops ask for 1,000 bytes of ``a`` again. For 600 bytes to hit, the cache must hold 100
+bytes. For another 300 bytes it must hold 5,000. The other 100 bytes are asked for again by other
+loops, after 9,000 bytes. A cache of 1,000 bytes loses:
 
     >>> near = Again({"a": 600.0}, Room(100.0, 100.0), across=True)
     >>> farther = Again({"a": 300.0}, Room(1000.0, 5000.0), across=True)
@@ -30,7 +30,7 @@ cache of 1,000 bytes:
     >>> round(lost["a"])
     398
 
-The 600 bytes hit. 99 % of the 300 miss, and nearly all of the 100 that are no window's.
+The 600 bytes hit. 99 % of the 300 bytes miss, and nearly all of the 100 bytes of other loops.
 """
 
 from __future__ import annotations
@@ -48,21 +48,23 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.names import Counter
 
 _STEP = 4
-"""How many times as long as the one before a window is; the last one up to twice as many."""
+"""Ratio of the lengths of successive windows; the last ratio is less than twice as large."""
 _NEGLIGIBLE = 1e-2
 _HOPELESS = 5.0
-"""Oversubscription from which on all is lost but for less than a hundredth."""
-_HALVINGS = 60  # of the interval that holds the miss share
+"""Oversubscription at which a cache loses more than 99 % of the data."""
+_HALVINGS = 60  # bisections of the interval that contains the miss rate
 
 
 def miss_share(oversubscription: float) -> float:
-    """Misses of a cache with random replacement that is run through again and again.
+    """Return the miss rate of a cache with random replacement that is traversed repeatedly.
 
     Between two uses of a line ``share · oversubscription`` of the cache's lines are replaced, so
-    the line is lost with ``1 − exp(−share · oversubscription)``, which is the share itself.
+    the line is lost with probability ``1 − exp(−share · oversubscription)``. This probability is
+    the miss rate ``share`` itself.
     """
     if oversubscription <= 1:
         return 0.0
+    # For example, with twice the capacity the fixed point is 0.797: 1 - exp(-2 · 0.797) = 0.797.
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -74,8 +76,11 @@ def miss_share(oversubscription: float) -> float:
 
 
 class Room(NamedTuple):
-    """Bytes of a cache that accesses take: of one block, and of all that share it, as if they were
-    in the same code; a wave has it for itself."""
+    """Bytes of a cache that accesses need: ``own`` for one block, ``shared`` for all that share the
+    cache.
+
+    All blocks are assumed to execute the same code. A wave has the cache for itself.
+    """
 
     own: float
     shared: float
@@ -83,17 +88,17 @@ class Room(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """How much a level loses of what it is asked for again."""
+    """A cache level: its capacity, and the curve of the fraction that it loses."""
 
     curve: CapacityCurve
     capacity: float
 
     def lost_within(self, room: Room) -> float:
-        """Share that is lost until the same iteration asks again."""
+        """Return the fraction that is lost before the same iteration asks again."""
         return self.curve.miss(self.curve.oversubscription(room.own, self.capacity))
 
     def lost_across(self, room: Room) -> float:
-        """Share that is lost until another iteration asks again: no less than if it were the same
+        """Return the fraction lost before another iteration asks again, at least that of the same
         one."""
         return max(self.lost_within(room), miss_share(room.shared / self.capacity))
 
@@ -101,18 +106,18 @@ class Cache:
 Fields = Mapping[str, Union[Sequence[AccessGroup], Sequence[ExecutedGroup]]]
 AnyGroup = Union[AccessGroup, ExecutedGroup]
 Footprint = Callable[[Sequence[AnyGroup]], tuple[float, Room]]
-"""Accesses of one field → bytes that are moved, and the room that they take."""
+"""Function from accesses of one field to the bytes that they move, and the cache room they need."""
 Window = Mapping[Counter, int]
-"""Loop → consecutive iterations of it."""
+"""Number of consecutive iterations by loop."""
 Presence = Callable[[Counter | None], float]
-"""Outermost loop → for which share of its instructions a block is in it."""
+"""Function from an outermost loop to the fraction of a block's instructions that lie in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is touched again, in bytes: by field, and what the cache must hold for it to hit.
+    """Bytes that are touched again, by field, and the cache room for which they hit.
 
-    ``across``: in another iteration.
+    ``across``: True if another iteration touches them again.
     """
 
     bytes: Mapping[str, float]
@@ -132,12 +137,13 @@ def touched_again(
     capacity: float,
     presence: Presence = _always,
 ) -> Iterator[list[Again]]:
-    """Reuse within each nest of loops; what lies beyond all iterations is not among it, nor what
-    lies so far apart that a cache of that capacity cannot hold it.
+    """Yield the reuse within each nest of loops.
 
-    ``fields``: their accesses, of which those of one ``direction`` are counted and all take room;
-    ``asked``: bytes that those ask for, by members of a group. Less than what one iteration touches
-    where another cache has answered the rest: then bytes within an iteration are negative.
+    Reuse beyond all iterations of a nest is not included, nor reuse at distances that a cache of
+    ``capacity`` bytes cannot hold. ``fields`` holds the accesses by field. Accesses of one
+    ``direction`` are counted, but all accesses need room. ``asked`` holds the bytes that accesses
+    ask for, by the members of a group. They may be fewer than the bytes that one iteration touches,
+    if another cache has served the rest. The bytes within an iteration are negative in that case.
     """
     for loop, nest in _nests(fields).items():
         before = {
@@ -160,17 +166,21 @@ def lost_bytes(
     whole: Room,
     nests: Iterable[Sequence[Again]],
 ) -> dict[str, float]:
-    """Bytes that miss of what is asked for again, by field.
+    """Return the bytes of repeated requests that miss, by field.
 
-    ``whole``: room that all accesses take. A field that no nest of loops touches is lost as if it
-    were asked for again within one iteration of them all. Of the others, what lies in no window is
-    touched again by another nest. Where another cache has answered part of it, that was the
-    nearest. Nests are looked at only where they can matter beside the ``unique`` bytes.
+    ``whole`` is the room that all accesses need. If no nest of loops touches a field, its bytes are
+    lost as if all accesses were one iteration. For the other fields, bytes that belong to no window
+    are reused by another nest. If another cache has served a part of the requests, that part is
+    taken from the nearest reuse. Nests are evaluated only if their losses can matter compared with
+    the ``unique`` bytes.
     """
     within, across = cache.lost_within(whole), cache.lost_across(whole)
     lost = {name: within * bytes for name, bytes in redundant.items()}
     if across * sum(redundant.values()) <= _NEGLIGIBLE * unique:
         return lost
+    # For example, 1,000 redundant bytes, and windows with 600 and 300 bytes: 100 bytes belong to
+    # another nest. With 700 redundant bytes the window of 300, the farthest, keeps its 300 bytes,
+    # and the nearest gets the remaining 400.
     windows = [again for nest in nests for again in nest]
     windows.sort(key=lambda again: (again.across, again.room.shared), reverse=True)
     for name in {name for again in windows for name in again.bytes}:
@@ -187,12 +197,12 @@ def lost_bytes(
 
 
 _Place = tuple[str, Direction, tuple[Counter, ...]]
-"""A field, and the loops around some of its accesses."""
+"""A field, a direction, and the loops around some of its accesses."""
 _Nest = dict[_Place, list[AnyGroup]]
 
 
 def _nests(fields: Fields) -> dict[Counter | None, _Nest]:
-    """By outermost loop, None for none: the accesses of a field that lie in the same loops."""
+    """Return the accesses of each place by outermost loop; None for accesses outside of loops."""
     nests: dict[Counter | None, _Nest] = {}
     if not any(group.loops for groups in fields.values() for group in groups):
         return nests
@@ -204,8 +214,8 @@ def _nests(fields: Fields) -> dict[Counter | None, _Nest]:
 
 
 class _Measured(NamedTuple):
-    """A window: its number of iterations of one place, bytes of that place that they move, and the
-    room that all places of the nest take."""
+    """A window: its iterations of one place, the bytes that the place moves, and the room of the
+    nest."""
 
     iterations: float
     moved: float
@@ -215,8 +225,11 @@ class _Measured(NamedTuple):
 def _measure(
     nest: _Nest, footprint: Footprint, direction: Direction, capacity: float, presence: float
 ) -> dict[_Place, list[_Measured]]:
-    """Windows of each place whose accesses are counted, by ascending length; of those that only
-    other loops make longer the longest."""
+    """Return the windows of each place of one direction by ascending length.
+
+    Several windows may differ only in other loops than those of the place. The longest of them is
+    kept.
+    """
     measured: dict[_Place, dict[float, _Measured]] = {}
     for window in _windows(nest):
         touched = {
@@ -239,10 +252,13 @@ def _measure(
 def _reuse(
     place: _Place, group: AnyGroup, before: float, windows: Sequence[_Measured]
 ) -> Iterator[Again]:
-    """Of the accesses in one place: within an iteration, then by the distance of iterations."""
+    """Yield the reuse of accesses in one place: within an iteration, then by ascending distance."""
     field, first = place[0], windows[0]
     total = prod(trip_count(group, loop) for loop in group.loops)
     yield Again({field: before - total * first.moved}, first.room, across=False)
+    # For example, an iteration touches 100 bytes, and 40 of them again in the next one: F(1) = 100,
+    # F(2) = 160, F(4) = 280. Then G(1) = 0, G(2) = 40, G(4) = 120: a slope of 40 from t = 1 on. Of
+    # 10 iterations, 9 reuse 40 bytes: 360 bytes that need the room of one iteration.
     slope = 0.0
     for near, rise in _convex(windows):
         yield Again({field: (rise - slope) * (total - near.iterations)}, near.room, across=True)
@@ -250,9 +266,10 @@ def _reuse(
 
 
 def _convex(windows: Sequence[_Measured]) -> Iterator[tuple[_Measured, float]]:
-    """Corners of the lower convex hull of ``G``, but for the last one, and its slopes after them.
+    """Yield the corners of the lower convex hull of ``G``, without the last, and the slopes after
+    them.
 
-    Windows begin at multiples of their length, so ``G`` of a short one may be too large.
+    Windows begin at multiples of their length, so ``G`` of a short window may be too large.
     """
     each = windows[0].moved
     hull: list[tuple[_Measured, float]] = []
@@ -270,7 +287,7 @@ def _slope(near: tuple[_Measured, float], far: tuple[_Measured, float]) -> float
 
 
 def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
-    """From one iteration to all; the innermost loops grow first."""
+    """Yield windows from one iteration to all iterations; the innermost loops grow first."""
     depth: dict[Counter, int] = {}
     trips: dict[Counter, int] = {}
     for groups in nest.values():
@@ -281,6 +298,8 @@ def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
     yield dict(window)
     for level in sorted(set(depth.values()), reverse=True):
         here = [loop for loop in trips if depth[loop] == level]
+        # For example, a loop of 10 iterations has windows of 1, 4 and 10. A window of 16 follows 4
+        # only if the loop has at least 32 iterations.
         size, most = 1, max(trips[loop] for loop in here)
         while size < most:
             size = size * _STEP if size * _STEP * 2 <= most else most
@@ -289,7 +308,7 @@ def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
 
 
 def trip_count(group: AnyGroup, loop: Counter) -> int:
-    """Iterations of a loop around the group."""
+    """Return the number of iterations of a loop around the group."""
     first, last = dict(group.ranges).get(loop, (0, 0))
     return last - first + 1
 
@@ -301,11 +320,13 @@ def _within(group: AnyGroup, window: Window) -> AnyGroup:
 
 
 def cut_loops(group: AccessGroup, window: Window) -> AccessGroup:
-    """The accesses of one window from the middle of the loops."""
+    """Return the accesses of one window from the middle of the loops."""
     ranges = dict(group.ranges)
     for loop in group.loops:
         first, last = ranges.get(loop, (0, 0))
         size = window[loop]
+        # For example, a window of 4 of 16 iterations starts at 12 // 2 // 4 * 4 = 4: a multiple of
+        # its size.
         start = first + (last - first + 1 - size) // 2 // size * size
         ranges[loop] = (start, start + size - 1)
     return replace(group, ranges=tuple(sorted(ranges.items(), key=str)))

@@ -1,4 +1,4 @@
-"""The multi-limiter roofline (Warpspeed §2): every limiter's own time; the slowest decides."""
+"""Multi-limiter roofline (Warpspeed §2): the time of each limiter; the largest is the bound."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def roofline(
     active: int | None = None,
     per_activation: Mapping[tuple[str, Direction], float] | None = None,
 ) -> Mapping[str, float]:
-    """Seconds that each of ``dram l2 l1 compute`` would take alone.
+    """Compute the seconds that each of ``dram l2 l1 compute`` would take alone.
 
-    All SMs are counted, as in the paper, but for DRAM, which ``active`` ones ask;
-    ``per_activation``: as of :func:`dram_seconds`. L2
-    serves loads and stores with one bandwidth; fetching instructions takes no time. ``compute``
-    takes every two flops for one fused multiply-add of the operation class ``arithmetic``.
+    As in the paper, all SMs are counted. DRAM is the exception: ``active`` SMs ask for its data.
+    ``per_activation`` is that of :func:`dram_seconds`. The L2 serves loads and stores with one
+    bandwidth, and fetching instructions takes no time. ``compute`` counts each two flops as one
+    fused multiply-add of the operation class ``arithmetic``.
     """
     unit_cycles = device.compute_units * device.clock_hz
     l2 = float(volumes.l2_load.total) + float(volumes.l2_store.total)
@@ -52,16 +52,19 @@ def dram_seconds(
     active: int,
     per_activation: Mapping[tuple[str, Direction], float],
 ) -> float:
-    """How long DRAM takes alone: for its bytes, or to activate the rows that they lie in.
+    """Compute the seconds that DRAM takes to move its bytes, or to activate the rows that they lie
+    in.
 
-    Reads and writes in turn are slower than either alone, fully so from a tenth of the other on;
-    ``active`` units ask for no more than their L2 ports carry. ``per_activation``: bytes that each
-    activation moves, by field and direction.
+    Alternating reads and writes are slower than either alone, fully so if the rarer kind has at
+    least a tenth of the bytes. ``active`` SMs ask for no more bytes than their L2 ports carry.
+    ``per_activation``: bytes that each activation moves, by field and direction.
     """
     load, store = float(volumes.dram_load.total), float(volumes.dram_store.total)
     total = load + store
     if not total:
         return 0.0
+    # For example, 5 % stores: ``mixed`` is 0.5, and the bandwidth lies halfway between that of one
+    # kind alone and the mixed one.
     mixed = min(1.0, min(load, store) / total / _MIXED)
     bandwidth = device.dram_bandwidth * (1 + (1 - mixed) * (device.dram_alone_factor - 1))
     moving = total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
@@ -71,7 +74,7 @@ def dram_seconds(
 def _activation_seconds(
     volumes: Volumes, device: Device, per_activation: Mapping[tuple[str, Direction], float]
 ) -> float:
-    """How long all channels together take for the activations."""
+    """Compute the seconds that all channels together take for the activations."""
     count = 0.0
     for (name, direction), each in per_activation.items():
         volume = volumes.dram_load if direction is Direction.LOAD else volumes.dram_store
@@ -81,7 +84,7 @@ def _activation_seconds(
 
 
 def peak_flops(device: Device, arithmetic: str) -> float:
-    """Flops per second of the whole device with instructions of class ``arithmetic``."""
+    """Return the flops per second of the whole device with instructions of class ``arithmetic``."""
     operation = device.operation(arithmetic)
     scope = device.pipelines[operation.pipeline]
     copies = device.schedulers_per_unit if scope is Scope.SCHEDULER else 1

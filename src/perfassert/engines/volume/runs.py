@@ -1,10 +1,10 @@
-"""Sets of bytes as sorted, disjoint runs ``[start, end)``, and how many granules they touch.
+"""Sets of bytes as sorted, disjoint runs ``[start, end)``, and the granules that they touch.
 
-A *granule* is a sector, line or page of ``granularity`` bytes. Two runs whose gap is shorter
-than a granule touch the same granules as their union does: a granule cannot lie inside the gap.
-So for counting at one granularity (or a multiple of it) such runs are merged, and a dimension whose
-stride leaves such gaps is absorbed into longer runs instead of being enumerated. With granularity 1
-that is plain union of intervals, exact to the byte.
+A *granule* is a sector, line or page of ``granularity`` bytes. Two runs whose gap is shorter than a
+granule touch the same granules as the run that covers both, since no granule lies inside the gap.
+Such runs are merged, which is exact for counts at this granularity or a multiple of it. A dimension
+whose stride leaves such gaps is absorbed into longer runs instead of being enumerated. With
+granularity 1 the result is the plain union of intervals, exact to the byte.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from perfassert.engines.volume.compiled import Packing, available, core
 
-_DENSE = 16  # places for each value: as many are looked through in the time that it is sorted in
+_DENSE = 16  # marks that are scanned in the time that sorting takes per value
 
 IntArray = npt.NDArray[np.int64]
 
@@ -37,12 +37,15 @@ EMPTY = Runs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def merge_runs(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
-    """Union of any runs; gaps shorter than ``granularity`` are closed.
+    """Return the union of any runs; gaps shorter than ``granularity`` are closed.
 
-    Starts and ends may be sorted apart from each other: nothing is covered between the i-th end
-    and the (i + 1)-th start exactly when i runs have begun and i have ended.
+    Starts and ends may be sorted separately: the bytes between the i-th end and the (i + 1)-th
+    start are uncovered exactly if i runs have begun and i have ended.
     """
-    # the stable sort takes what is sorted piece by piece, as parts and repetitions are, as pieces
+    # For example, [0, 8), [4, 12) and [20, 24) have the starts 0, 4, 20 and the ends 8, 12, 24. The
+    # gap from 8 to 4 is negative, the one from 12 to 20 has 8 bytes. With granularity 1 the union
+    # is [0, 12) and [20, 24).
+    # The stable sort is fast here: parts and repetitions are sorted sequences already.
     return _close_gaps(np.sort(starts, kind="stable"), np.sort(ends, kind="stable"), granularity)
 
 
@@ -61,7 +64,7 @@ def _close_gaps(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
 
 
 def union(parts: Sequence[Runs], granularity: int) -> Runs:
-    """Union of several sets."""
+    """Return the union of several sets of runs."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -74,12 +77,12 @@ def union(parts: Sequence[Runs], granularity: int) -> Runs:
 
 
 def absorbs(runs: Runs, stride: int, granularity: int) -> bool:
-    """Whether repeating the runs that far apart makes them longer instead of more."""
+    """Return True if repeating the runs with this stride makes longer runs instead of more runs."""
     return abs(stride) - int((runs.ends - runs.starts).min()) < granularity
 
 
 def repeat_runs(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
-    """The union of ``runs`` shifted by ``0, stride, …, (count − 1) · stride``."""
+    """Return the union of ``runs`` shifted by ``0, stride, …, (count − 1) · stride``."""
     if count == 1 or stride == 0 or not len(runs):
         return runs
     starts, ends = runs.starts, runs.ends
@@ -95,19 +98,19 @@ def repeat_runs(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
 
 
 def spread(runs: Runs, shifts: IntArray, granularity: int) -> Runs:
-    """The union of ``runs`` shifted by each of ``shifts``."""
+    """Return the union of ``runs`` shifted by each of ``shifts``."""
     starts = shifts[:, None] + runs.starts
     return merge_runs(starts.ravel(), (shifts[:, None] + runs.ends).ravel(), granularity)
 
 
 def distinct(values: IntArray) -> IntArray:
-    """The values that occur, ascending; those that lie densely are marked, not sorted."""
+    """Return the distinct values in ascending order; dense values are marked instead of sorted."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     if high - low < _DENSE * values.size:
         marks = np.zeros(high - low + 1, dtype=bool)
         marks[values - low] = True
         return np.flatnonzero(marks) + low
-    # the stable sort takes what is sorted piece by piece as pieces
+    # the stable sort merges sequences that are sorted already
     ordered = np.sort(values, axis=None, kind="stable")
     first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
@@ -116,11 +119,12 @@ def distinct(values: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pattern:
-    """A set of bytes before it is written out: ``bytes`` of them from each of the ``places`` on,
-    all shifted by ``origin``, and repeated step by step.
+    """A set of bytes before it is enumerated.
 
-    ``steps``: a stride and how often, or the least distance of shifts and all the shifts,
-    ascending; the shortest stride first, so that runs become long before they become many.
+    ``bytes`` bytes from each of the ``places`` on are shifted by ``origin`` and repeated by each of
+    ``steps``. A step is a stride and a count, or the least distance of shifts and all the shifts in
+    ascending order. The shortest stride comes first, so that runs become long before they become
+    many.
     """
 
     places: IntArray
@@ -130,7 +134,7 @@ class Pattern:
 
 
 class TooManyRuns(Exception):
-    """``runs``: how many there would be."""
+    """Raised if a set has too many runs; ``runs`` is their number."""
 
     def __init__(self, runs: int) -> None:
         super().__init__(runs)
@@ -140,10 +144,10 @@ class TooManyRuns(Exception):
 def unite(
     patterns: Sequence[Pattern], granularity: int, most: int, in_granules: bool = False
 ) -> Runs:
-    """Union of patterns; gaps shorter than ``granularity`` are closed. ``in_granules``: as
-    :func:`to_granules` has it.
+    """Return the union of patterns; gaps shorter than ``granularity`` are closed.
 
-    Raises :class:`TooManyRuns` where more than ``most`` would have to be told apart.
+    ``in_granules``: return granules, as :func:`to_granules` does. Raises :class:`TooManyRuns` if
+    more than ``most`` runs would have to be distinguished.
     """
     if available():
         return _unite_compiled(patterns, granularity, most, in_granules)
@@ -198,23 +202,24 @@ def shift_runs(runs: Runs, distance: int) -> Runs:
 
 
 def to_granules(runs: Runs, granularity: int) -> Runs:
-    """The granules touched, as runs of granule numbers."""
+    """Return the touched granules as runs of granule numbers."""
+    # For example, bytes 40 to 99 touch sectors 1 to 3 of 32 bytes: the run [1, 4).
     return _close_gaps(runs.starts // granularity, -(-runs.ends // granularity), 1)
 
 
 def inner_granules(runs: Runs, granularity: int) -> int:
-    """How many granules lie wholly inside (exact runs, made with granularity 1)."""
+    """Count the granules that lie wholly inside exact runs, which were made with granularity 1."""
     whole = runs.ends // granularity - -(-runs.starts // granularity)
     return int(np.maximum(whole, 0).sum())
 
 
 def size(runs: Runs) -> int:
-    """Sum of the lengths."""
+    """Return the sum of the lengths."""
     return int((runs.ends - runs.starts).sum())
 
 
 def common(a: Runs, b: Runs) -> int:
-    """Size of the intersection of two sets with disjoint runs each."""
+    """Return the size of the intersection of two sets of disjoint runs."""
     if not len(a) or not len(b):
         return 0
     return size(a) + size(b) - size(union((a, b), 1))

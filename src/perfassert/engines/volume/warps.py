@@ -1,14 +1,17 @@
-"""What one warp instruction costs the L1 cache: wavefronts, tag cycles, sectors (Warpspeed §4.2).
+"""Cost of one warp instruction in the L1: wavefronts, tag cycles, sectors (Warpspeed §4.2).
 
-Rules, fitted to hardware counters of 144 access patterns on A100
+The rules were fitted to hardware counters of 144 access patterns on A100
 (see ``docs/explanation/volumes.md``):
 
-* *data stage*: passes over all banks of the data store, which is that of shared memory (32 banks of
-  4 bytes: a warp of 4-byte items in one pass, of 8-byte items in two); each pass with an unmasked
-  lane takes as many wavefronts as its fullest bank has distinct items;
-* *tag stage*: a few banks, the bank of a line being the XOR of the digits of its number (of 2 bits
-  for four banks); as many cycles as the fullest bank has distinct lines;
-* *width*: bytes requested over the pipe's width, at least the pipe's cycles for one access.
+* *data stage*: an access takes passes over all banks of the data store, which is that of shared
+  memory. With 32 banks of 4 bytes a warp of 4-byte items takes one pass, and a warp of 8-byte items
+  takes two. Each pass with an unmasked lane takes as many wavefronts as its fullest bank has
+  distinct items.
+* *tag stage*: the tags lie in a few banks. The bank of a line is the XOR of the digits of its
+  number; for four banks a digit has 2 bits. The stage takes as many cycles as the fullest bank has
+  distinct lines.
+* *width*: an access takes the requested bytes divided by the pipe's width, and at least the pipe's
+  cycles for one access.
 
 The paper's rule that addresses more than 1024 B apart do not pair is the tag stage's hash.
 """
@@ -40,22 +43,23 @@ from perfassert.shipped import model_integer
 
 BoolArray = npt.NDArray[np.bool_]
 _HASH_BITS = model_integer("tag_hash_bits")  # of a line's number
-_MAX_ROWS = 1024  # warps that are evaluated; of more, some stand for the others
+_MAX_ROWS = 1024  # largest number of evaluated warp instructions; more are sampled
 _MAX_BASES = 16  # base addresses that the tag hash is averaged over
-_MAX_ITERATIONS = 24  # of the loops around an access, evenly spread
-_FEWEST_BLOCKS = 64  # of each class, where blocks run loops more or less often
-_CANDIDATES = 512  # of these, where some threads leave the loops before others
-_MAX_PIECES = 4096  # of boxes that end with their tensor
+_MAX_ITERATIONS = 24  # evaluated iterations of the loops around an access, evenly spread
+_FEWEST_BLOCKS = 64  # evaluated blocks of each class, if trip counts differ between blocks
+_CANDIDATES = 512  # candidate iterations, if some threads leave the loops before others
+_MAX_PIECES = 4096  # evaluated pieces of a bulk copy whose box is clipped at the tensor's end
 
 
 @dataclass(frozen=True, slots=True)
 class WarpCost:
-    """Totals over the whole launch for one access group.
+    """Totals of one access group over the whole launch.
 
-    ``instructions``: warp instructions executed; ``wavefronts``: data stage; ``cycles``: the
-    slowest of the stages; ``sectors``: distinct sectors per warp instruction, summed; ``packets``:
-    of their way to the L2 (:func:`count_packets`); ``lanes``: those that take part, summed;
-    ``pages``: of memory that their lanes lie in, beyond one for each instruction.
+    ``instructions`` counts executed warp instructions, and ``wavefronts`` those of the data stage.
+    ``cycles`` are those of the slowest stage. ``sectors`` is the sum of distinct sectors per warp
+    instruction. ``packets`` are those on the way to the L2 (:func:`count_packets`). ``lanes`` is
+    the sum of the lanes that take part. ``pages`` is the sum of pages beyond the first of each
+    instruction.
     """
 
     instructions: float = 0.0
@@ -68,7 +72,7 @@ class WarpCost:
     pages: float = 0.0
 
     def plus(self, other: WarpCost, weight: float = 1.0) -> WarpCost:
-        """The sum, the other one weighted."""
+        """Return the sum of this cost and ``weight`` times the other."""
         return WarpCost(
             self.instructions + weight * other.instructions,
             self.wavefronts + weight * other.wavefronts,
@@ -82,7 +86,7 @@ class WarpCost:
 
 
 class Written(Protocol):
-    """What tells how an access goes to the L2."""
+    """Properties of an access that determine its packets to the L2."""
 
     @property
     def direction(self) -> Direction: ...
@@ -95,17 +99,17 @@ class Written(Protocol):
 def warp_cost(
     group: AccessGroup, blocks: Sequence[Representative], launch: Launch, device: Device
 ) -> WarpCost:
-    """Cost of the group's instructions over all warps of the launch."""
+    """Return the cost of the group's instructions over all warps of the launch."""
     warps = -(-launch.threads_per_block // device.warp_size)
     limit = max(1, _MAX_ROWS // (warps * len(group.offsets)))
-    if _leaves_early(group):  # blocks differ in their iterations
+    if _leaves_early(group):  # trip counts differ between blocks
         limit = max(limit, _FEWEST_BLOCKS)
     chosen = _choose_blocks(blocks, limit)
     lanes = _cost_lanes(group, [b.block for b in chosen], launch, device.warp_size)
     weights = np.array([b.weight for b in chosen]) * lanes.weight
     counts = lanes.some.sum(axis=1)
     total = WarpCost()
-    for count in distinct(counts[counts > 0]):  # blocks with as many warps have arrays in common
+    for count in distinct(counts[counts > 0]):  # blocks with equally many warps share an array
         alike = counts == count
         shape = (int(alike.sum()), int(count), lanes.addresses.shape[2])
         addresses = lanes.addresses[alike][lanes.some[alike]].reshape(shape)
@@ -115,14 +119,17 @@ def warp_cost(
 
 
 Passes = Callable[[IntArray, BoolArray, int, bool, bool, Device], npt.NDArray[np.float64]]
-"""Per warp, from addresses and active lanes of shape (warps, lanes), bytes of an item, whether it
-loads, and whether the lanes of an atomic take turns."""
+"""Function that returns the passes per warp.
+
+Its arguments are addresses and active lanes of shape (warps, lanes), bytes of an item, whether the
+access loads, and whether the lanes of an atomic take turns.
+"""
 
 
 def on_chip_cost(group: AccessGroup, passes: Passes, launch: Launch, device: Device) -> WarpCost:
-    """Cost of instructions on shared or constant memory over the launch.
+    """Return the cost of instructions on shared or constant memory over the launch.
 
-    A block in the middle stands for all.
+    The middle block represents all blocks.
     """
     lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
     if not lanes.some.any():
@@ -137,14 +144,16 @@ def on_chip_cost(group: AccessGroup, passes: Passes, launch: Launch, device: Dev
 
 
 def middle_block(launch: Launch) -> tuple[int, int, int]:
-    """A block that no mask cuts, where there is one."""
+    """Return the block in the middle of the domain; no mask cuts it unless the domain is small."""
     x, y, z = (-(-e // b) // 2 for e, b in zip(launch.extent, launch.block, strict=True))
     return (x, y, z)
 
 
 def _choose_blocks(blocks: Sequence[Representative], limit: int) -> list[Representative]:
-    """At most ``limit`` blocks of every class by mask and guards, which take over the class's
-    weight."""
+    """Choose at most ``limit`` blocks of each class by mask and guards.
+
+    The chosen blocks take over the weight of their class.
+    """
     classes: dict[tuple[object, ...], list[Representative]] = {}
     for block in sorted(blocks, key=lambda b: -b.weight):
         classes.setdefault((block.partial, block.guards), []).append(block)
@@ -158,11 +167,12 @@ def _choose_blocks(blocks: Sequence[Representative], limit: int) -> list[Represe
 
 @dataclass(frozen=True, slots=True)
 class LaneAddresses:
-    """Addresses less the offsets, and unmasked lanes, both of shape (blocks, warps, lanes).
+    """Addresses without the offsets, and unmasked lanes, both of shape (blocks, warps, lanes).
 
-    ``some``: the warps with an unmasked lane; its address stands in for the masked ones'. Every
-    iteration of the loops around the group has warps of its own; where they are too many some
-    stand for ``weight`` each, by block.
+    ``some`` marks the warps with an unmasked lane. Masked lanes of such a warp have the address of
+    its first unmasked lane. Each iteration of the loops around the group takes further places along
+    the axis of warps. If iterations are sampled, each represents ``weight`` iterations; the weight
+    may differ between blocks.
     """
 
     addresses: IntArray
@@ -174,9 +184,12 @@ class LaneAddresses:
 def _cost_lanes(
     group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, warp_size: int
 ) -> LaneAddresses:
-    """The lanes that the cost of a group is counted from: of bulk copies only the threads that
-    issue them, each as a warp of its own. A warp issues a copy once, whichever of its threads are
-    there; what differs from thread to thread is issued for one after the other."""
+    """Return the lanes from which the cost of a group is counted.
+
+    For bulk copies these are only the threads that issue them, each as a warp of one lane. A warp
+    issues a copy once, whichever of its threads are active. If the address depends on the thread,
+    the copies of a warp are issued one after the other.
+    """
     if not group.bulk:
         return lane_addresses(group, blocks, launch, warp_size)
     loops = frozenset(group.loops)
@@ -203,8 +216,11 @@ def lane_addresses(
     first: int = 0,
     threads: IntArray | None = None,
 ) -> LaneAddresses:
-    """What the lanes of some blocks access; ``first``: in so many iterations from the first one on,
-    not in some that are spread over all; ``threads``: only these of a block, whole warps."""
+    """Return the addresses that the lanes of some blocks access.
+
+    ``first``: evaluate this number of iterations from the first on, instead of iterations spread
+    over all. ``threads``: evaluate these threads of a block only; they must form whole warps.
+    """
     nx, ny, _ = launch.block
     size = launch.threads_per_block
     linear = np.arange(-(-size // warp_size) * warp_size, dtype=np.int64)
@@ -234,7 +250,7 @@ def lane_addresses(
 def _coordinates(
     blocks: Sequence[tuple[int, ...]], threads: IntArray, launch: Launch
 ) -> dict[Name, IntArray]:
-    """Coordinates of ``threads`` [n, 3] of blocks, that broadcast to (blocks, iterations, n)."""
+    """Return coordinates of ``threads`` [n, 3] that broadcast to (blocks, iterations, n)."""
     values: dict[Name, IntArray] = {}
     for i, axis in enumerate(AXES):
         block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
@@ -247,7 +263,7 @@ def _coordinates(
 def _apply_guards(
     group: AccessGroup, values: Mapping[Name, IntArray], active: BoolArray
 ) -> tuple[IntArray, BoolArray]:
-    """Addresses less the offsets, and ``active`` narrowed by what guards the group."""
+    """Return addresses without the offsets, and the lanes of ``active`` whose guards hold."""
     for symbol, (low, high) in group.ranges:
         active = active & (values[symbol] >= low) & (values[symbol] <= high)
     address, *conditions = group.forms(values)
@@ -257,7 +273,8 @@ def _apply_guards(
 
 
 def _is_clipped(group: AccessGroup) -> bool:
-    """Whether boxes of bulk copies end with their tensor, so that every piece counts."""
+    """Return True if boxes of bulk copies are clipped at the tensor's end, so that all pieces
+    count."""
     loops = frozenset(group.loops)
     return group.bulk and any(loops.intersection(c.symbols()) for c in group.conditions)
 
@@ -265,8 +282,11 @@ def _is_clipped(group: AccessGroup) -> bool:
 def _iterations(
     group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, first: int
 ) -> tuple[dict[Counter, IntArray], npt.NDArray[np.float64]]:
-    """Loop counters of the iterations that are looked at, of shape (blocks or 1, iterations), and
-    how many each stands for."""
+    """Return the loop counters of the evaluated iterations, and the iterations that each
+    represents.
+
+    The counters have the shape (blocks or 1, iterations).
+    """
     if not group.loops:
         return {}, np.ones(1)
     total = prod(_counts(group))
@@ -276,12 +296,13 @@ def _iterations(
         if _leaves_early(group):
             index, weight = _active_iterations(group, blocks, launch, total, picked)
         else:
+            # For example, 4 of 16 iterations are 2, 6, 10 and 14, each of which represents 4.
             index = (2 * index + 1) * total // (2 * picked)
     return _counters(group, index), weight
 
 
 def _leaves_early(group: AccessGroup) -> bool:
-    """Tell a group some of whose threads leave the loops around it before others."""
+    """Return True if some threads leave the loops around the group before others."""
     counters = frozenset(group.loops)
     return any(counters.intersection(c.symbols()) for c in group.conditions)
 
@@ -289,8 +310,11 @@ def _leaves_early(group: AccessGroup) -> bool:
 def _active_iterations(
     group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, total: int, picked: int
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Iterations of each block in which a thread at a corner or in the middle takes part, where
-    some leave the loops early: those of one block are others than those of the next."""
+    """Return iterations in which threads of a block take part, chosen per block, and their weights.
+
+    The function serves groups that some threads leave early, so that blocks differ in their
+    iterations. Threads at the corners and in the middle of a block are evaluated.
+    """
     count = min(total, _CANDIDATES)
     candidates = (2 * np.arange(count, dtype=np.int64) + 1) * total // (2 * count)
     threads = np.array(list(product(*(sorted({0, n // 2, n - 1}) for n in launch.block))))
@@ -300,7 +324,7 @@ def _active_iterations(
     everyone = np.ones((len(blocks), count, len(threads)), np.bool_)
     active = _apply_guards(group, values, everyone)[1]
     some = np.asarray(active.any(axis=2))
-    some |= ~np.asarray(some.any(axis=1, keepdims=True))  # threads elsewhere may
+    some |= ~np.asarray(some.any(axis=1, keepdims=True))  # other threads may take part
     number = some.sum(axis=1)
     ordered = np.argsort(~some, axis=1, kind="stable")
     places = (2 * np.arange(picked) + 1) * number[:, None] // (2 * picked)
@@ -309,13 +333,16 @@ def _active_iterations(
 
 
 def _counts(group: AccessGroup) -> list[int]:
-    """Iterations of each loop around a group."""
+    """Return the number of iterations of each loop around a group."""
     ranges = dict(group.ranges)
     return [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
 
 
 def _counters(group: AccessGroup, index: IntArray) -> dict[Counter, IntArray]:
-    """Values of the loops' counters in iterations that are numbered through all loops."""
+    """Return the loop counters of iterations that are numbered through all loops, innermost
+    fastest."""
+    # For example, iteration 7 of an outer loop and an inner loop of 5 iterations is outer 1, inner
+    # 2.
     ranges, values = dict(group.ranges), {}
     for symbol, count in zip(reversed(group.loops), reversed(_counts(group)), strict=True):
         values[symbol] = ranges[symbol][0] + index % count
@@ -330,7 +357,7 @@ def _cost_of_blocks(
     weights: npt.NDArray[np.float64],
     device: Device,
 ) -> WarpCost:
-    """The cost of blocks with a weight each; arrays have the shape (blocks, warps, lanes)."""
+    """Return the cost of weighted blocks; arrays have the shape (blocks, warps, lanes)."""
     offsets = group.offsets
     blocks, warps, lanes = addresses.shape
     step = 1
@@ -366,13 +393,16 @@ def _cost_of_blocks(
 
 
 def count_packets(rows: IntArray, sectors: IntArray, group: Written, device: Device) -> IntArray:
-    """Packets from an SM to the L2 for each warp instruction, addresses sorted along ``rows``.
+    """Count the packets from an SM to the L2 per warp instruction; addresses ascend along ``rows``.
 
-    A load asks for each line. A store sends each sector, and for each line which bytes of it count,
-    unless its sectors are written as a whole. An atomic sends each sector.
+    A load sends one packet per line. A store sends one packet per sector, and one per line with its
+    byte mask unless all its sectors are written as a whole. An atomic sends one packet per sector.
     """
     if group.serial:
         return sectors
+    # For example, 32 lanes access 32 consecutive floats: 1 line, 4 sectors of 32 bytes. A load
+    # sends 1 packet and a store 4. A store of every second float writes 8 sectors in part, in 2
+    # lines: 10.
     lines: IntArray = _distinct(rows // device.l1_line_bytes).sum(axis=1)
     if group.direction is Direction.LOAD:
         return lines
@@ -382,14 +412,17 @@ def count_packets(rows: IntArray, sectors: IntArray, group: Written, device: Dev
 
 
 def _further_pages(rows: IntArray, device: Device) -> IntArray:
-    """Pages of each warp instruction but the first, addresses sorted along ``rows``: lanes that are
-    3 MiB apart lie in 32 of 2 MiB, those of a row of floats in one."""
+    """Count the pages of each warp instruction beyond the first; addresses ascend along ``rows``.
+
+    For example, 32 lanes at distances of 3 MiB access 32 pages of 2 MiB, 31 of them beyond the
+    first.
+    """
     further: IntArray = _distinct(rows // device.tlb_page_bytes)[:, 1:].sum(axis=1)
     return further
 
 
 def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArray[np.float64]:
-    """Cycles of the width limit per warp; arrays have the lanes along their last axis."""
+    """Return the cycles of the width limit per warp; lanes lie along the last axis."""
     requested = active.sum(axis=-1) * item_bytes
     least = device.l1_access_cycles * (requested > 0)
     cycles: npt.NDArray[np.float64] = np.maximum(requested / device.l1_bytes_per_cycle, least)
@@ -399,9 +432,10 @@ def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArr
 def rows_cost(
     addresses: IntArray, active: BoolArray, group: Written, alignment: int, device: Device
 ) -> WarpCost:
-    """The cost of warp instructions as they were executed; arrays have the shape (rows, lanes).
+    """Return the cost of warp instructions as they were executed; arrays have the shape (rows,
+    lanes).
 
-    The tag stage is evaluated for about 1024 of them, evenly spread, which stand for the others.
+    The tag stage is evaluated for about 1024 of them, evenly spread, which represent the others.
     """
     item_bytes = group.item_bytes
     kept = slice(None, None, max(1, len(addresses) // _MAX_ROWS))
@@ -430,23 +464,23 @@ def rows_cost(
 
 
 def _base_shifts(alignment: int, rows: int) -> IntArray:
-    """Base addresses to average the tag hash over: all that is known is their alignment.
+    """Return base addresses to average the tag hash over, since only their alignment is known.
 
-    Multiples of five alignments, so that they run through all four banks.
+    They are multiples of five alignments, so that they cycle through all four banks.
     """
     count = min(_MAX_BASES, max(1, _MAX_ROWS // rows))
     return 5 * alignment * np.arange(count, dtype=np.int64)
 
 
 def _distinct(ordered: IntArray) -> BoolArray:
-    """Where, along sorted rows, a value occurs for the first time."""
+    """Mark the first occurrence of each value along sorted rows."""
     first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=first[:, 1:])
     return first
 
 
 def _fullest(bank: IntArray, counted: BoolArray, banks: int) -> IntArray:
-    """Per row: the largest number of counted entries in one bank."""
+    """Return the largest number of counted entries in one bank, per row."""
     rows = np.arange(len(bank), dtype=np.int64)[:, None] * banks
     flat = (rows + bank)[counted]
     counts = np.bincount(flat, minlength=len(bank) * banks)
@@ -462,10 +496,11 @@ def shared_passes(
     serial: bool,
     device: Device,
 ) -> npt.NDArray[np.float64]:
-    """Wavefronts of shared memory per warp; lanes of an atomic take turns, on one address, too.
+    """Return the wavefronts of shared memory per warp.
 
-    Loads of 8 and 16 bytes pass in halves and quarters of a warp. Two of these are one pass if each
-    lane's neighbour, or each lane's next but one, wants the same or nothing.
+    Lanes of an atomic (``serial``) take turns, even on one address. Loads of 8 and 16 bytes pass in
+    halves and quarters of a warp. Two of these merge into one pass if each lane and its neighbour,
+    or each lane and its next neighbour but one, access the same address or nothing.
     """
     waves = wavefronts(addresses, active, item_bytes, device).astype(np.float64)
     merged = device.shared_merged_passes
@@ -476,12 +511,13 @@ def shared_passes(
     if not serial or not device.shared_atomic_cycles:
         return waves
     bank = addresses // device.shared_bank_bytes % device.shared_banks
+    # For example, 32 lanes add to one address: 1 wavefront, and 31 further turns.
     turns = _fullest(bank, active, device.shared_banks)
     return waves + device.shared_atomic_cycles * np.maximum(turns - waves, 0)
 
 
 def _pairs_agree(addresses: IntArray, active: BoolArray) -> BoolArray:
-    """Per warp: whether all lanes n and n ^ 1, or all lanes n and n ^ 2, are at one address."""
+    """Return True per warp if all lanes n and n ^ 1, or all n and n ^ 2, access one address."""
     lanes = np.arange(addresses.shape[1])
     agree = np.zeros(len(addresses), dtype=bool)
     for distance in (1, 2):
@@ -499,8 +535,10 @@ def constant_passes(
     serial: bool,
     device: Device,
 ) -> npt.NDArray[np.float64]:
-    """Distinct addresses per warp: each of them is looked up by itself, for all lanes that ask for
-    it (CUDA C++ Programming Guide, Constant Memory)."""
+    """Count the distinct addresses per warp; each is looked up once for all lanes that ask for it.
+
+    Source: CUDA C++ Programming Guide, Constant Memory.
+    """
     first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
     ordered = np.sort(np.where(active, addresses, first), axis=1)
     looked_up = active.any(axis=1).astype(float)
@@ -511,10 +549,13 @@ def constant_passes(
 def wavefronts(
     addresses: IntArray, active: BoolArray, item_bytes: int, device: Device, merged: int = 1
 ) -> IntArray:
-    """Data-stage wavefronts per warp; ``addresses`` of shape (warps, lanes).
+    """Count the data-stage wavefronts per warp; ``addresses`` has the shape (warps, lanes).
 
-    A pass is of as many lanes as fill the banks, or of ``merged`` times as many.
+    A pass has as many lanes as fill the banks, or ``merged`` times as many.
     """
+    # For example, lanes at distances of 8 bytes access 4-byte items: lanes n and n + 16 use the
+    # same of 32 banks, so the pass takes 2 wavefronts. At distances of 128 bytes all lanes use one
+    # bank: 32.
     unit = max(item_bytes, device.shared_bank_bytes)
     banks = max(1, device.shared_banks * device.shared_bank_bytes // unit)
     lanes = next(n for n in range(banks * merged, 0, -1) if addresses.shape[1] % n == 0)
@@ -548,7 +589,7 @@ def _wavefronts(
 
 
 def tag_cycles(rows: IntArray, shifts: IntArray, device: Device) -> IntArray:
-    """Tag-stage cycles per base address and warp; addresses sorted along ``rows``."""
+    """Return the tag-stage cycles per base address and warp; addresses ascend along ``rows``."""
     count = _tag_cycles_compiled if available() else _tag_cycles
     return count(rows, shifts, device.l1_line_bytes, device.l1_tag_banks)
 
@@ -570,7 +611,7 @@ def _tag_cycles_compiled(rows: IntArray, shifts: IntArray, line: int, banks: int
 
 def _tag_cycles(rows: IntArray, shifts: IntArray, line: int, banks: int) -> IntArray:
     cycles: IntArray = np.empty((len(shifts), len(rows)), dtype=np.int64)
-    for rest in distinct(shifts % line):  # where lines begin: the same for most base addresses
+    for rest in distinct(shifts % line):  # most base addresses have the same offset in their line
         alike = shifts % line == rest
         whole = shifts[alike] // line
         lines = (rows + rest) // line
@@ -587,8 +628,11 @@ def _tag_cycles(rows: IntArray, shifts: IntArray, line: int, banks: int) -> IntA
 
 @lru_cache(maxsize=16)
 def _bank_hashes(banks: int) -> IntArray:
-    """The tag bank of each line, by the low bits of its number: the digits to the base of the
-    number of banks, exclusive-ored."""
+    """Return the tag bank of each line by the low bits of its number.
+
+    The bank is the exclusive or of the digits of the number to the base of the number of banks.
+    """
+    # For example, with 4 banks line 27 = 0b01_10_11 lies in bank 1 ^ 2 ^ 3 = 0.
     digits = max(1, (banks - 1).bit_length())
     places = range(0, _HASH_BITS, digits)
     lines = np.arange(1 << places[-1] + digits, dtype=np.int64)

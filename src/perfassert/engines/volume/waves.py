@@ -1,21 +1,21 @@
-"""What a wave of blocks touches, and what of it blocks before it have touched (Warpspeed §4.4).
+"""Footprints of waves, and their overlap with earlier blocks (Warpspeed §4.4).
 
-``dram.py`` turns this into DRAM volumes.
+``dram.py`` computes DRAM volumes from them.
 
-A *wave* is the run of consecutive blocks, in launch order, that are resident at a time. What it
-shares with threads before it is found in two thread sets, as in the paper's figure 10:
+A *wave* is the set of consecutive blocks, in launch order, that are resident at a time. Its overlap
+with earlier threads is computed for two thread sets, as in the paper's figure 10:
 
 * y layer: the row of blocks launched just before the wave, ``[first − grid.x, first)``, as far as
   it lies in the same plane;
 * z layer: the plane of blocks before it, ``[first − grid.x · grid.y, first)``, less the y layer.
 
-The paper's own implementation takes a box that encloses the wave; here the wave is the exact set,
-with its ragged ends. Only the part of a layer within reach of the wave is evaluated; the layer's
-whole footprint, which decides whether it is still cached, follows from :func:`box_volume`. So the
-cost does not depend on the grid.
+The paper's implementation uses a box that encloses the wave. Here the wave is the exact set of
+blocks, including incomplete rows at its ends. Only the part of a layer within reach of the wave is
+evaluated. The layer's whole footprint, which decides if it is still cached, is computed by
+:func:`box_volume`. The cost therefore does not depend on the grid.
 
-A stencil that reads the rows above and below, on rows of 256 values of 8 bytes. Eight SMs hold a
-block each, so the wave is two rows of blocks, here in the middle of the grid:
+For example, a stencil reads the rows above and below, in rows of 256 values of 8 bytes. Eight SMs
+hold one block each, so the wave is two rows of blocks, here in the middle of the grid:
 
     >>> import perfassert as pa
     >>> from perfassert.engines.volume.launch_groups import group_launch
@@ -36,8 +36,9 @@ block each, so the wave is two rows of blocks, here in the middle of the grid:
 
 The wave updates rows 31 and 32, so it touches the four rows 30 to 33, 8,192 bytes. The y layer is
 the row of blocks before it, which touched rows 29 to 31, 6,144 bytes. Rows 30 and 31 are the
-overlap. While the L2 holds wave and layer (the *layer condition*), only the other two rows come
-from DRAM: each value once. When it does not, all four do: each value twice.
+overlap. If the L2 holds wave and layer (the *layer condition*), only the other two rows come from
+DRAM, and each value is loaded once. If it does not, all four rows do, and each value is loaded
+twice.
 """
 
 from __future__ import annotations
@@ -66,19 +67,20 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
 _EXACT_WAVES = 4
-"""Grids of at most so many waves are evaluated wave by wave, larger ones by one in the middle."""
+"""Largest number of waves that are all evaluated; larger grids are represented by a middle wave."""
 
 _STRATA = 16
-"""Parts of a grid that are looked at one by one where a condition depends on the block."""
+"""Parts of a grid axis that are evaluated separately if a condition depends on the block."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldWave:
-    """Bytes of one field for one wave.
+    """Bytes of one field in one wave.
 
-    ``load``: footprint of the loads; ``overlap_y``, ``overlap_z``: what of it the layers hold,
-    without each other; ``store``: footprint of the stores; ``partial``: of it, sectors that stay
-    partly written and that nothing loads.
+    ``load`` is the footprint of the loads. ``overlap_y`` and ``overlap_z`` are the parts of it that
+    the y layer holds, and that only the z layer holds. ``store`` is the footprint of the stores.
+    ``partial`` is the part of it in sectors that stay partly written and that nothing loads.
+    ``pages`` is a number of TLB pages.
     """
 
     load: float = 0.0
@@ -91,10 +93,10 @@ class FieldWave:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave of blocks, ``first`` in launch order; ``weight``: how many waves of the launch it
-    represents.
+    """A wave of blocks that represents ``weight`` waves of the launch.
 
-    ``layer_y``, ``layer_z``: bytes of the layers before it.
+    ``first`` is its first block in launch order. ``layer_y`` and ``layer_z`` are the bytes of the
+    layers before it.
     """
 
     threads: int
@@ -107,12 +109,12 @@ class Wave:
 
     @property
     def block_count(self) -> int:
-        """Blocks of the wave, those included that guards mask."""
+        """Number of blocks of the wave, including blocks whose threads are all masked."""
         return sum((x[1] - x[0]) * (y[1] - y[0]) * (z[1] - z[0]) for x, y, z in self.blocks)
 
     @property
     def footprint(self) -> float:
-        """Bytes that it touches."""
+        """Bytes that the wave touches."""
         return sum(f.load + f.store for f in self.fields.values())
 
     @property
@@ -122,7 +124,7 @@ class Wave:
 
 
 def waves(groups: LaunchGroups) -> list[Wave]:
-    """The waves to evaluate; the sum of ``weight · threads`` is the launch's threads."""
+    """Return the waves to evaluate; the sum of ``weight · threads`` is the launch's threads."""
     launch, concurrent = groups.launch, groups.concurrent_blocks
     count = -(-launch.blocks // concurrent)
     if count <= _EXACT_WAVES:
@@ -139,8 +141,11 @@ def waves(groups: LaunchGroups) -> list[Wave]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A run of blocks, and how many runs like it the grid has; ``step``: blocks of a whole row or
-    plane, where a wave is to have whole ones."""
+    """A range of blocks, and the number ``runs`` of such ranges in the grid.
+
+    ``step`` is the number of blocks of a whole row or plane, if a wave must consist of whole ones;
+    else 1.
+    """
 
     first: int
     last: int
@@ -149,15 +154,16 @@ class _Part:
 
 
 def _parts(groups: LaunchGroups) -> list[_Part]:
-    """Runs of blocks between which the guards of accesses differ, each at least a wave long unless
-    an access lies in it alone.
+    """Return ranges of blocks between which the guards of accesses differ.
 
-    Along the slowest axis, and where a guard depends on a faster one, along that, too: in the row
-    or plane in the middle, which stands for all.
+    Each range is at least a wave long, unless an access lies in a shorter range only. The grid is
+    cut along the slowest axis. If a guard depends on a faster axis, the row or plane in the middle
+    is cut along that axis and represents the others.
 
     Example:
-        Of 4,000 by 20 blocks, 500 of which are resident, an access in the first 100 of each row
-        makes three parts: 100, then 3,900 blocks of row 10, both for 20 rows.
+        In a grid of 4,000 by 20 blocks, 500 of which are resident, one access lies in the first 100
+        blocks of each row. The parts are 100 and 3,900 blocks of row 10, each of which represents
+        20 rows.
     """
     return list(_parts_along(groups, len(AXES) - 1, 0, 1.0))
 
@@ -198,7 +204,8 @@ def _cuts(group: AccessGroup, axis: int, launch: Launch) -> bool:
 
 
 def _blocks_of(group: AccessGroup, axis: int, launch: Launch) -> tuple[int, int]:
-    """Block indices along an axis that the ranges of the group leave, the last left out."""
+    """Return the first and last (exclusive) block index along an axis that the group's ranges
+    leave."""
     name, first, last = AXES[axis], 0, launch.grid[axis]
     for symbol, (low, high) in group.ranges:
         if symbol == name:
@@ -210,7 +217,7 @@ def _blocks_of(group: AccessGroup, axis: int, launch: Launch) -> tuple[int, int]
 
 
 def _strata(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
-    """Block indices along an axis between which a condition may let the group do something else."""
+    """Return block indices along an axis between which a condition may change the accesses."""
     name, blocks = AXES[axis], launch.grid[axis]
     seen = {s for condition in group.conditions for s in condition.symbols()}
     depends = seen & {name, f"blockIdx.{name}"}
@@ -218,7 +225,7 @@ def _strata(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
 
 
 def _wave_of_part(groups: LaunchGroups, part: _Part) -> Wave:
-    """The wave in the middle of a run of blocks, which represents it and those like it."""
+    """Return the wave in the middle of a range of blocks, weighted with all ranges like it."""
     length = part.last - part.first
     count = min(groups.concurrent_blocks // part.step * part.step, length)
     offset = (length - count) // 2 // part.step * part.step
@@ -228,14 +235,14 @@ def _wave_of_part(groups: LaunchGroups, part: _Part) -> Wave:
 
 
 def _waves_of_parts(groups: LaunchGroups, parts: Sequence[_Part]) -> list[Wave]:
-    """A wave for each part; together they have the threads of the launch."""
+    """Return a wave for each part; together they have the threads of the launch."""
     made = [_wave_of_part(groups, part) for part in parts]
     scale = groups.launch.threads / sum(wave.weight * wave.threads for wave in made)
     return [replace(wave, weight=wave.weight * scale) for wave in made]
 
 
 def _middle(launch: Launch, concurrent: int) -> int:
-    """First block of a wave in the middle of the middle plane, away from borders."""
+    """Return the first block of a wave in the middle of the middle plane, far from borders."""
     plane = launch.grid[0] * launch.grid[1]
     first = launch.grid[2] // 2 * plane
     if concurrent < plane:
@@ -244,14 +251,17 @@ def _middle(launch: Launch, concurrent: int) -> int:
 
 
 def _meet_in_the_middle(groups: Sequence[AccessGroup], launch: Launch) -> bool:
-    """Whether accesses to one field run against each other (``a[i] + a[n - 1 - i]``), so that they
-    touch the same in the middle of the grid and nowhere else."""
+    """Return True if accesses to one field move in opposite directions, as ``a[i] + a[n - 1 - i]``
+    does.
+
+    Such accesses touch the same data in the middle of the grid and nowhere else.
+    """
     steps = zip(*(block_steps(group, launch) for group in groups), strict=True)
     return any(min(axis) < 0 < max(axis) for axis in steps)
 
 
 def _wave(groups: LaunchGroups, first: int, count: int | None = None) -> Wave:
-    """The wave whose first block has that number; ``count``: fewer blocks than are resident."""
+    """Return the wave that begins at block ``first``; ``count``: fewer blocks than are resident."""
     launch, device = groups.launch, groups.device
     grid = launch.grid
     row, plane = grid[0], grid[0] * grid[1]
@@ -308,7 +318,7 @@ def _field_wave(
 
 
 def _loaded_anyway(read: Runs, written: Runs, touched: Runs, sector: int) -> float:
-    """Bytes of partly written sectors that the wave loads too."""
+    """Return the bytes of partly written sectors that the wave also loads."""
     loaded = to_granules(read, sector)
     first, last = -(-written.starts // sector), written.ends // sector
     whole = first < last
@@ -319,7 +329,7 @@ def _loaded_anyway(read: Runs, written: Runs, touched: Runs, sector: int) -> flo
 def _neighbourhood(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch
 ) -> BlockBox:
-    """The blocks whose accesses can meet those of ``boxes``."""
+    """Return the bounding box of blocks whose accesses can overlap those of ``boxes``."""
     result = []
     for i, distance in enumerate(reach(groups)):
         margin = -(-distance // launch.block[i]) + 1

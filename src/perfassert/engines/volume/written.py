@@ -35,14 +35,17 @@ _LIMIT = 2**62  # addresses beyond this could overflow 64-bit arithmetic on the 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """One access: its subscripts and its byte address."""
+    """The subscripts and the byte address of one access."""
 
     subscripts: tuple[Affine, ...]
     address: Affine
 
 
 def bound_expressions(kernel: WrittenKernel, launch: Launch) -> BoundExpressions:
-    """The kernel keeps them: launches that differ in nothing that occurs have them in common."""
+    """Return the kernel's address expressions bound to a launch.
+
+    The kernel caches them: launches with equal values of all names that occur share the result.
+    """
     names = dict(launch.scalar_args()) | dict(
         zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
     )
@@ -53,7 +56,7 @@ def bound_expressions(kernel: WrittenKernel, launch: Launch) -> BoundExpressions
 
 @dataclass(frozen=True, eq=False)
 class BoundExpressions:
-    """The accesses of a kernel with the values of ``names`` filled in."""
+    """The accesses of a kernel with the values of ``names`` substituted."""
 
     kernel: WrittenKernel
     names: tuple[tuple[str, int], ...]
@@ -101,7 +104,7 @@ class BoundExpressions:
         )
 
     def check(self, launch: Launch) -> None:
-        """Raises :class:`AddressExpressionError` for subscripts outside interior and halo."""
+        """Raise :class:`AddressExpressionError` for subscripts outside interior and halo."""
         ranges = tuple((s, r) for s, r in coordinate_ranges(launch).items() if s in self._used)
         for index, axis in self._cleared.once(ranges, lambda: self._doubtful(dict(ranges))):
             access, subscript = self.kernel.accesses[index], self.accesses[index].subscripts[axis]
@@ -115,12 +118,12 @@ class BoundExpressions:
 
     @cached_property
     def _used(self) -> frozenset[Name]:
-        """Coordinates that occur."""
+        """Coordinates that occur in the subscripts."""
         forms = (form for bound in self.accesses for form in bound.subscripts)
         return frozenset(symbol for form in forms for symbol in form.symbols())
 
     def _doubtful(self, span: Mapping[Name, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Accesses and axes that interval arithmetic cannot clear."""
+        """Return the accesses and axes whose bounds interval arithmetic cannot confirm."""
         doubtful = []
         for index, bound in enumerate(self.accesses):
             access = self.kernel.accesses[index]
@@ -135,7 +138,10 @@ class BoundExpressions:
 
 
 def _names_used(kernel: WrittenKernel) -> frozenset[str]:
-    """Names on which the bound form can depend; block sizes where thread or block indices occur."""
+    """Return the names that the bound form can depend on.
+
+    If thread or block indices occur, the block size along their axis is one of them.
+    """
     used = {v.name for a in kernel.accesses for s in a.subscripts for v in variables(s)}
     indices = {name[-1] for name in used if name in (*THREAD, *BLOCK)}
     return frozenset(used | {f"blockDim.{axis}" for axis in indices})
@@ -150,7 +156,7 @@ def _failing(access: Access) -> Fail:
 
 
 def _address(field: Field, subscripts: tuple[Affine, ...]) -> Affine:
-    """Byte address, counted from an address that is 0 modulo the field's alignment."""
+    """Return the byte address, counted from an address that is 0 modulo the field's alignment."""
     scaled = (s.scale(stride) for s, stride in zip(subscripts, field.strides, strict=True))
     return add(Affine(field.offset), *scaled)
 
@@ -161,7 +167,7 @@ def _split_axes(form: Affine) -> list[str]:
 
 
 def _allowed_range(field: Field, axis: int) -> tuple[int, int]:
-    """First and last index along an axis, halo included."""
+    """Return the first and last index along an axis, including the halo."""
     return (-field.halo[axis], field.shape[axis] + field.halo[axis] - 1)
 
 
@@ -180,7 +186,7 @@ def _out_of_range(
 
 
 def _exact_bounds(form: Affine, launch: Launch) -> tuple[int, int]:
-    """The exact range of a form with quotients or a masked edge, by integer sets."""
+    """Return the exact range of a form with quotients or a masked edge, by integer sets."""
     from perfassert.engines.volume.integer_sets import ends
 
     for i, axis in enumerate(AXES):
