@@ -1,1 +1,1 @@
-"""The execution engine: runs what addresses and branches depend on, for a sample of blocks."""
+"""The execution engine: computes the addresses and branches of a sample of blocks."""

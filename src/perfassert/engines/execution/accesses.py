@@ -1,4 +1,4 @@
-"""Loads, stores and atomics of many warps at once, and the record of what they touched."""
+"""Loads, stores and atomics of many warps at a time, and the record of the addresses they touch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _Rows = tuple[npt.NDArray[np.intp], Addresses, Lanes, int]
 
 
 class Accesses:
-    """Memory operations of one execution."""
+    """Executor of the memory operations of one execution, with the record of their addresses."""
 
     def __init__(self, owner: Interpreter) -> None:
         self.owner = owner
@@ -47,7 +47,7 @@ class Accesses:
         self.bounded = any(r.size is not None for r in owner.setting.memory.regions)
 
     def perform(self, part: int, operation: Micro, wanted: bool) -> None:
-        """Execute one operation for the warps and lanes at hand."""
+        """Execute one memory operation for the current warps and lanes."""
         memory = operation.memory
         assert memory is not None
         owner = self.owner
@@ -79,7 +79,7 @@ class Accesses:
         self.rows.setdefault((self.owner.place, part), []).append(row)
 
     def touches(self) -> tuple[Touch, ...]:
-        """What each operation touched, in the order of the code."""
+        """Return the recorded addresses of each operation, in the order of the code."""
         instructions = self.owner.code.instructions
         touches = []
         for (place, part), rows in sorted(self.rows.items()):
@@ -94,7 +94,7 @@ class Accesses:
         return tuple(touches)
 
     def forget(self, operation: Micro) -> None:
-        """An instruction without a translation wrote to memory: all of it is unknown."""
+        """Mark a memory space as unknown after an instruction without a translation wrote to it."""
         if operation.memory is None:
             return
         if operation.memory.space is Space.SHARED and self.setting.shared_bytes:
@@ -103,7 +103,7 @@ class Accesses:
             self.setting.memory.plane.taint(UNTRANSLATED)
 
     def doubt(self, operation: Micro, unknown: Masks) -> None:
-        """Whether some lanes write is unknown: so is what they may write to."""
+        """Mark memory as unknown that lanes may have written, if their guard is unknown."""
         assert operation.memory is not None
         addresses, _ = self._addresses(operation.memory, operation)
         addresses = np.broadcast_to(addresses, unknown.shape)
@@ -112,10 +112,15 @@ class Accesses:
     def _stray(
         self, memory: MemoryOperand, addresses: Addresses, unknown: Masks, lanes: Lanes
     ) -> None:
-        """Somewhere is written to: in the buffer whose pointer the address was made from."""
+        """Mark memory as unknown after a write to an unknown address.
+
+        In global memory only the buffer whose pointer the address was computed from is marked.
+        """
         if not lanes.any():
             return
         mask = int(np.bitwise_or.reduce(unknown[lanes]))
+        # For example, a store to ``out[index[i]]`` with an unknown ``index[i]`` marks the whole of
+        # ``out`` and nothing else, since the address lies in the span of ``out``.
         if memory.space is Space.SHARED:
             self.setting.shared.taint(mask)
         elif memory.space is Space.LOCAL:
@@ -144,7 +149,7 @@ class Accesses:
     ) -> None:  # fmt: skip
         if not wanted:
             if self.bounded and memory.space is Space.GLOBAL:
-                self._buffers(memory, addresses, known)  # tells what lies outside
+                self._buffers(memory, addresses, known)  # reports accesses outside of buffers
             return
         words = max(memory.bytes // 4, 1)
         results = [np.zeros(known.shape, np.uint32) for _ in range(words)]
@@ -173,7 +178,10 @@ class Accesses:
     def _planes(
         self, memory: MemoryOperand, addresses: Addresses, lanes: Lanes
     ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
-        """Which plane the lanes mean and where in it; no plane: unknown, and why."""
+        """Return (plane, lanes, offsets, provenance) for each plane that the lanes access.
+
+        Plane None means unknown content, of the given provenance.
+        """
         if memory.space is Space.GLOBAL:
             return self._buffers(memory, addresses, lanes)
         if memory.space is not Space.GENERIC:
@@ -248,7 +256,7 @@ class Accesses:
         self.outside[key] = Outside(self.owner.place, name, first, count + lanes)
 
     def outside_accesses(self) -> tuple[Outside, ...]:
-        """Accesses outside their buffers, in the order of the code."""
+        """Return the accesses outside their buffers, in the order of the code."""
         return tuple(self.outside[key] for key in sorted(self.outside))
 
     # Writing
@@ -257,7 +265,7 @@ class Accesses:
         self, memory: MemoryOperand, operation: Micro, wanted: bool, addresses: Addresses,
         known: Lanes, lanes: Lanes, unknown: Masks | None,
     ) -> None:  # fmt: skip
-        """Stores and atomics; a store whose address is unknown may have changed anything."""
+        """Execute a store or an atomic for the lanes whose address is known."""
         owner = self.owner
         shape = owner.mask.shape
         data = [np.broadcast_to(owner.read(r), shape) for r in operation.sources[4:]]

@@ -1,7 +1,7 @@
-"""Atomic operations of many lanes at once, in the order of the lanes.
+"""Atomic operations of many lanes at a time, in the order of the lanes.
 
-Lanes that name different words are independent; those that name the same word take turns. Sums,
-the common case, are prefix sums over the lanes of a word.
+Lanes that access different words are independent. Lanes that access the same word take turns.
+Additions, the common case, are computed as prefix sums over the lanes of a word.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Wide = npt.NDArray[np.uint64]
 def updated_values(
     combine: Combining, signed: bool, words: int, old: Any, new: Any, swap: Any
 ) -> Any:
-    """Values that an atomic operation leaves in memory."""
+    """Return the values that an atomic operation leaves in memory."""
     if combine is Combining.ADD:
         return old + new
     if combine in (Combining.MIN, Combining.MAX):
@@ -54,7 +54,7 @@ def perform(
     new: npt.NDArray[Any],
     swap: npt.NDArray[Any],
 ) -> npt.NDArray[Any]:
-    """Update the plane at ``places`` (bytes) with ``new``; the values that lanes found there."""
+    """Update the plane at byte offsets ``places``; return the values before each update."""
     memory: Any = plane.content.view(np.uint32 if words == 1 else np.uint64)
     index = places // (4 * words)
     order = np.argsort(index, kind="stable")
@@ -63,6 +63,10 @@ def perform(
     begins = np.flatnonzero(first)
     group = np.cumsum(first) - 1
     if combine is Combining.ADD:
+        # For example, lanes add 1, 2 and 3 to the words A, B and A, which hold 10 and 20. Sorted by
+        # word the operands are 1, 3, 2 and their prefix sums 0, 1, 4. Relative to the first lane of
+        # each word these are 0, 1, 0: the lanes read 10, 11 (A) and 20 (B), and memory becomes 14
+        # and 22.
         before = np.cumsum(new, dtype=new.dtype) - new
         old = memory[index] + (before - before[begins][group])
         memory[index[begins]] += np.add.reduceat(new, begins, dtype=new.dtype)

@@ -1,7 +1,7 @@
-"""What lanes of a warp compute together: votes, shuffles, matches, reductions.
+"""Operations across the lanes of a warp: votes, shuffles, matches and reductions.
 
-Arrays are [warps, 32]; ``active`` says which lanes take part. Results of lanes that do not are
-never looked at.
+Arrays have the shape [warps, 32]. ``active`` marks the lanes that take part. Results of other lanes
+are undefined and not used.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _BIT = np.uint32(1) << LANE
 
 
 def pack_lanes(lanes: Lanes) -> Words:
-    """Lanes as one mask per warp: [warps, 32] → [warps, 1]."""
+    """Return lanes as one mask per warp: [warps, 32] → [warps, 1]."""
     return np.packbits(lanes, axis=1, bitorder="little").view("<u4").astype(np.uint32, copy=False)
 
 
 def unpack_lanes(masks: Words) -> Lanes:
-    """The lanes of one mask per warp: [warps, 1] → [warps, 32]."""
+    """Return the lanes of one mask per warp: [warps, 1] → [warps, 32]."""
     lanes: Lanes = (masks & _BIT) != 0
     return lanes
 
 
 def vote(active: Lanes, truth: Words, mode: int) -> tuple[Words, Any]:
-    """Ballot, and whether all, any, or either all or none hold."""
+    """Return the ballot, and if the predicate holds for all lanes, any lane, or all or none."""
     holds = active & (truth != 0)
     ballot, everyone = pack_lanes(holds), pack_lanes(active)
     if mode == Voting.ALL:
@@ -42,7 +42,9 @@ def vote(active: Lanes, truth: Words, mode: int) -> tuple[Words, Any]:
 
 
 def source_lanes(mode: int, by: Words, clamp: Words) -> tuple[npt.NDArray[np.intp], Lanes]:
-    """Which lane each lane reads, and whether that is in range (PTX manual, ``shfl.sync``)."""
+    """Return the lane that each lane reads, and if it is in range (PTX manual, ``shfl.sync``)."""
+    # For example, a shuffle down by 1 in segments of 8 lanes: lane 6 reads lane 7. Lane 7, the last
+    # of its segment, is out of range and reads itself.
     offset = by & np.uint32(31)
     segment = (clamp >> np.uint32(8)) & np.uint32(31)
     last = (LANE & segment) | (clamp & np.uint32(31) & ~segment)
@@ -63,7 +65,12 @@ def source_lanes(mode: int, by: Words, clamp: Words) -> tuple[npt.NDArray[np.int
 
 
 def match(active: Lanes, low: Words, high: Words, everyone: bool) -> tuple[Words, Any]:
-    """Active lanes with the same value; with ``everyone`` all or none."""
+    """Return the mask of active lanes with the same value.
+
+    With ``everyone`` the mask is 0 unless all active lanes have the same value.
+    """
+    # For example, active lanes 0 to 3 hold 7, 8, 7, 7: their masks are 0b1101, 0b0010, 0b1101,
+    # 0b1101.
     same = (low[:, :, None] == low[:, None, :]) & (high[:, :, None] == high[:, None, :])
     masks = (np.where(same & active[:, None, :], _BIT, np.uint32(0))).sum(
         axis=2, dtype=np.uint32
@@ -75,7 +82,7 @@ def match(active: Lanes, low: Words, high: Words, everyone: bool) -> tuple[Words
 
 
 def reduce_lanes(active: Lanes, values: Words, mode: int, signed: int) -> Words:
-    """Combine the words of active lanes: one word per warp, [warps, 1]."""
+    """Combine the words of active lanes into one word per warp, [warps, 1]."""
     if mode == Combining.ADD:
         total: Words = np.where(active, values, np.uint32(0)).sum(
             axis=1, keepdims=True, dtype=np.uint32
@@ -100,6 +107,6 @@ def _extreme(active: Lanes, values: Words, least: bool, signed: int) -> Words:
 
 
 def first_active(active: Lanes) -> npt.NDArray[np.intp]:
-    """The lowest active lane of each warp."""
+    """Return the lowest active lane of each warp."""
     lanes: npt.NDArray[np.intp] = active.argmax(axis=1)
     return lanes

@@ -1,7 +1,8 @@
-"""The compiled engine: packs a plan into integers, runs ``_core``, unpacks the result.
+"""Interface to the compiled engine: a plan is packed into integers, and the result is unpacked.
 
-Arrays stand in the integers as addresses, since the stable ABI of Python 3.10 has no buffers; they
-live as long as the call. Registers are numbered anew, so that those that nothing uses take no room.
+An array is passed as its address, since the stable ABI of Python 3.10 has no buffers. The packing
+keeps the arrays alive during the call. Registers are renumbered, so that unused registers take no
+memory.
 """
 
 from __future__ import annotations
@@ -37,19 +38,22 @@ _NO_PAGES = np.zeros(0, np.int64)
 
 
 def available() -> bool:
-    """Whether the extension was built when the package was installed."""
+    """Return True if the extension was built when the package was installed."""
     return _core() is not None
 
 
 def run_compiled(plan: ExecutionPlan) -> Execution:
-    """As :class:`~perfassert.engines.execution.interpreter.Interpreter` does, to the bit."""
+    """Execute a plan; the result is bit-identical to that of the interpreter.
+
+    See :class:`~perfassert.engines.execution.interpreter.Interpreter`.
+    """
     packing = _Packing(plan)
     packed_result = _core().execute(np.array(packing.words, np.uint64).tobytes())
     return _unpack(plan, packing, packed_result)
 
 
 class _Packing:
-    """``words``: what the core reads; ``held``: the arrays that it is given the addresses of."""
+    """Arguments of a call: ``words`` for the core, and the arrays ``held`` that they point to."""
 
     def __init__(self, plan: ExecutionPlan) -> None:
         setting = plan.setting
@@ -162,7 +166,7 @@ class _Packing:
 
 
 def _numbers(plan: ExecutionPlan) -> dict[int, int]:
-    """Registers that are used, by new number; 0 stays 0."""
+    """Return the new number of each register that is used; 0 stays 0."""
     instructions = plan.setting.code.instructions
     used = {0: 0}
     for instruction, steps in zip(instructions, plan.steps, strict=True):
@@ -204,7 +208,10 @@ def _places(flags: bytes) -> frozenset[int]:
 
 
 def _branch_counts(branches: bytes, counts: npt.NDArray[np.int64]) -> Mapping[int, Counts]:
-    """``branches``: 1 for an instruction that may branch, 2 where a warp came to it."""
+    """Return the counts of the branches that a warp reached.
+
+    ``branches`` holds 1 for an instruction that may branch, and 2 if a warp reached it.
+    """
     places = [place for place, flag in enumerate(branches) if flag]
     return {p: c for p, c in zip(places, counts, strict=True) if branches[p] == 2}
 
@@ -224,7 +231,7 @@ def _touch(
 
 
 def _outside(setting: Setting, packed: bytes) -> tuple[Outside, ...]:
-    """By place and name."""
+    """Return the accesses outside of buffers, ordered by instruction and name."""
     outside: dict[tuple[int, str], Outside] = {}
     for place, where, offset, lanes in np.frombuffer(packed, np.int64).reshape(-1, 4).tolist():
         name = _NAMES[where] if where < 0 else setting.memory.regions[where].name

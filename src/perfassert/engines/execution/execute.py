@@ -1,4 +1,4 @@
-"""The engine's door: execute some blocks of a launch."""
+"""Entry point of the execution engine: execute some blocks of a launch."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def execute(
     memory: GlobalMemory | None = None,
     reads: Reads | None = None,
 ) -> Execution:
-    """Execute ``blocks`` (linear indices, x fastest) side by side.
+    """Execute ``blocks`` (linear indices, x fastest) concurrently.
 
-    ``needed``: the (instruction, part) whose values are wanted, as
-    :func:`~perfassert.engines.execution.slicing.control_slice` finds them; None: all.
-    ``compiled``: on the compiled engine where it was built; both have the same results, to the bit.
-    ``memory``: as an execution of the same arguments left it; it is changed. ``reads``: gathers
-    what is read of buffers.
+    ``needed``: the (instruction, part) pairs whose values are computed, as returned by
+    :func:`~perfassert.engines.execution.slicing.control_slice`; None for all. ``compiled``: use the
+    compiled engine if it was built. The two engines have bit-identical results. ``memory``: buffers
+    as an earlier execution with the same arguments left them; the execution changes them.
+    ``reads``: collects the pages of buffers that are read.
     """
     setting = Setting(code, launch, arguments, blocks, memory)
     plan = ExecutionPlan(setting, limits or ExecutionLimits(), needed)

@@ -1,8 +1,8 @@
-"""What each kind of floating-point operation computes, bit for bit, on arrays of words.
+"""Floating-point operations on arrays of words, bit for bit as the hardware computes them.
 
-Single precision is computed in double precision, made *odd* where it was rounded (Boldo and
-Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Trans. Computers 57, 2008), and
-rounded once; so a fused multiply-add and directed roundings are exact.
+Single precision is computed in double precision, rounded to *odd* (Boldo and Melquiond, "Emulation
+of FMA and correctly rounded sums", IEEE Trans. Computers 57, 2008), and then rounded once to single
+precision. Fused multiply-adds and directed roundings are therefore exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perfassert.engines.execution.words import (
 from perfassert.kernel.machine import Function as Approximate
 from perfassert.kernel.machine import Kind, Relation, Rounding
 
-_SMALLEST = 2.0**-126  # of normal numbers in single precision
+_SMALLEST = 2.0**-126  # smallest normal number in single precision
 _SPLIT = float((1 << 27) + 1)
 _EXPONENT = np.uint32(0x7F800000)
 
@@ -38,10 +38,13 @@ def _value(word: Words, flush: int) -> Doubles:
 
 
 def _odd_sum(a: Doubles, b: Doubles) -> Doubles:
-    """a + b, with the last bit set where it is not exact."""
+    """Return a + b rounded to odd: the last bit is set if the sum is not exact."""
     total = a + b
     part = total - a
     error = (a - (total - part)) + (b - part)
+    # For example, 1 + 2⁻⁶⁰ rounds to 1.0 with an error of 2⁻⁶⁰. The last bit of 1.0 is 0, so the
+    # result is its neighbour towards the error, 1 + 2⁻⁵². Rounded up to single precision it gives 1
+    # + 2⁻²³, as the exact sum would. 1.0 itself would stay 1.
     bits = total.view(np.uint64)
     towards = np.where((error > 0) == (total > 0), bits + np.uint64(1), bits - np.uint64(1))
     uneven = np.isfinite(total) & (error != 0) & (error == error) & (bits & np.uint64(1) == 0)
@@ -49,7 +52,7 @@ def _odd_sum(a: Doubles, b: Doubles) -> Doubles:
 
 
 def _to_single(value: Doubles, rounding: int) -> npt.NDArray[np.float32]:
-    """Round to single precision, once."""
+    """Round once to single precision."""
     nearest = value.astype(np.float32)
     if rounding == Rounding.NEAREST:
         return nearest
@@ -107,7 +110,7 @@ def _float_compare(detail: Detail, a: Words, b: Words) -> tuple[Any]:
 
 
 def _float_minimum(detail: Detail, a: Words, b: Words, least: Words) -> tuple[Any]:
-    """A number wins over one that is none; −0 is below 0."""
+    """Return the smaller operand, or the larger one; a number wins over a NaN, and −0 < 0."""
     first, second = _value(a, detail[0]), _value(b, detail[0])
     below = (first < second) | ((first == second) & np.signbit(first))
     chosen = np.where(below == (least != 0), first, second)
@@ -124,14 +127,14 @@ def _float_function(detail: Detail, a: Words) -> tuple[Words]:
 
 
 def _high_function(function: int, a: Words) -> tuple[Words]:
-    """The high word of a double's reciprocal (root), from its high word."""
+    """Return the high word of a double's reciprocal, or reciprocal root, from its high word."""
     x = wide(np.zeros_like(a), a).view(np.float64)
     value = 1.0 / (np.sqrt(x) if function == Approximate.RSQ_HIGH else x)
     return (_pair(value)[1],)
 
 
 def _float_check(detail: Detail, a: Words, b: Words) -> tuple[Any]:
-    """Exponents near the ends of the range, where the quotient's steps could over- or underflow."""
+    """Return True if the steps of the quotient a / b could overflow or underflow."""
     top = ((a & _EXPONENT) >> np.uint32(23)).astype(np.int32)
     bottom = ((b & _EXPONENT) >> np.uint32(23)).astype(np.int32)
     extreme = (bottom == 0) | (bottom >= 252) | (top == 255)
@@ -170,8 +173,16 @@ def _double_fused(
 
 
 def _multiply_add(first: Doubles, second: Doubles, third: Doubles, rounding: int) -> Doubles:
-    """Exact product in two parts (Dekker), their sum with the addend made odd, rounded once; to
-    nearest where a part overflows or underflows, beyond some 2^±960."""
+    """Compute a fused multiply-add of doubles.
+
+    The product is computed exactly in two parts (Dekker). The sum of the smaller part and the error
+    of adding the larger part is rounded to odd, and the total is rounded once. If a part overflows
+    or underflows, beyond about 2^±960, the result is the rounded product plus the addend, rounded
+    to nearest.
+    """
+    # For example, (1 + 2⁻³⁰)² = 1 + 2⁻²⁹ + 2⁻⁶⁰ has the parts 1 + 2⁻²⁹ (``product``) and 2⁻⁶⁰
+    # (``error``). With an addend of -1 the rounded product would give 2⁻²⁹. The fused result is
+    # 2⁻²⁹ + 2⁻⁶⁰.
     product = first * second
     large, other = first * _SPLIT, second * _SPLIT
     top, head = large - (large - first), other - (other - second)
@@ -182,14 +193,17 @@ def _multiply_add(first: Doubles, second: Doubles, third: Doubles, rounding: int
     below = (product - (total - part)) + (third - part)
     remainder = _odd_sum(error, below)
     result = total + remainder
-    left = remainder - (result - total)  # of the same sign as what rounding took
+    left = remainder - (result - total)  # has the sign of the exact result minus ``result``
     plain = product + third
     nearest = np.where(np.isfinite(result) & np.isfinite(error), result, plain)
     return _round_towards(nearest, np.where(nearest == result, left, 0.0), rounding)
 
 
 def _round_towards(nearest: Doubles, left: Doubles, rounding: int) -> Doubles:
-    """The neighbour of a rounded value that a rounding names; ``left`` has the sign of the rest."""
+    """Return the neighbour of a rounded value in the direction of a rounding mode.
+
+    ``left`` has the sign of the rounding error.
+    """
     down = np.where(left < 0, np.nextafter(nearest, -np.inf), nearest)
     up = np.where(left > 0, np.nextafter(nearest, np.inf), nearest)
     chosen = {
@@ -226,8 +240,12 @@ _WHOLE = {Rounding.NEAREST: np.rint, Rounding.DOWN: np.floor, Rounding.UP: np.ce
 
 
 def _to_integer(detail: Detail, low: Words, high: Words) -> tuple[Any, ...]:
-    """Out of range means the nearest end; what is no number means 0, or 2⁶³ in 64 bits."""
+    """Convert to an integer; values out of range give the nearest end of the range.
+
+    NaN gives 0, or 2⁶³ in 64 bits.
+    """
     size, bits, signed, rounding, flush = detail
+    # For example, to signed 32 bits rounded to zero: 2.7 → 2, -3e9 → -2³¹, NaN → 0.
     value = _double(low, high) if size == 64 else _value(low, flush)
     whole = _WHOLE[Rounding(rounding)](value)
     least = -(2 ** (bits - 1)) if signed else 0

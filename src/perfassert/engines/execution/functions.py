@@ -1,9 +1,9 @@
-"""The hardware's approximate functions: in double precision, rounded to single by who asks.
+"""Approximate functions of the hardware, in double precision; the caller rounds to single.
 
-Only sums, products, quotients and roots, which IEEE 754 defines to the last bit: the compiled
-engine takes the same steps (``core/functions.hpp``), and both agree on every machine, which
-libraries' functions would not. Series are nested, ``1 + x/1 · (1 + x/2 · (1 + …))``, up to terms
-below 2⁻⁵⁶.
+The functions use only sums, products, quotients and roots, which IEEE 754 defines to the last bit.
+The compiled engine takes the same steps (``core/functions.hpp``), so both engines agree on every
+machine. Functions of libraries would not guarantee that. Series are nested, ``1 + x/1 · (1 + x/2 ·
+(1 + …))``, up to terms below 2⁻⁵⁶.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Doubles = npt.NDArray[np.float64]
 _LN_2 = math.log(2)
 _LOG2_E = math.log2(math.e)
 _ROOT_HALF = math.sqrt(0.5)
-_RANGE = 2000.0  # of exponents; far beyond those of single precision
+_RANGE = 2000.0  # largest exponent; far beyond those of single precision
 
 
 def _reciprocal(x: Doubles) -> Doubles:
@@ -34,6 +34,7 @@ def _reciprocal_root(x: Doubles) -> Doubles:
 def _power_of_two(x: Doubles) -> Doubles:
     bounded = np.where(x > _RANGE, _RANGE, np.where(x < -_RANGE, -_RANGE, x))
     whole = np.rint(bounded)
+    # For example, 2^3.25 = 2^3 · e^y with y = 0.25 · ln 2 = 0.173.
     y = (bounded - whole) * _LN_2
     total = np.ones_like(y)
     for term in range(14, 0, -1):
@@ -43,8 +44,9 @@ def _power_of_two(x: Doubles) -> Doubles:
 
 
 def _logarithm(x: Doubles) -> Doubles:
-    """Of 2ᵉ·m with m around 1: e + 2 artanh((m − 1)/(m + 1)) / ln 2."""
+    """Return log₂ of x = 2ᵉ·m with m around 1, as e + 2 artanh((m − 1)/(m + 1)) / ln 2."""
     normal = (x > 0) & (x < np.inf)
+    # For example, 5 = 2³ · 0.625. The mantissa is below √½, so it becomes 1.25, and e = 2.
     mantissa, exponent = np.frexp(np.where(normal, x, 1.0))
     low = mantissa < _ROOT_HALF
     mantissa = np.where(low, mantissa * 2.0, mantissa)
@@ -59,7 +61,9 @@ def _logarithm(x: Doubles) -> Doubles:
 
 
 def _shifted_sine(x: Doubles, quarter: float) -> Doubles:
-    """Sine of ``x`` revolutions, ``quarter`` quarters of one further on."""
+    """Return the sine of ``x`` revolutions plus ``quarter`` quarters of a revolution."""
+    # For example, x = 0.3 is the nearest quarter, 1, plus 0.05 revolutions, y = 0.314. The sine of
+    # the whole is the cosine of y, 0.951.
     part = x - np.rint(x)
     nearest = np.rint(part * 4.0)
     y = (part - nearest * 0.25) * math.tau
@@ -84,7 +88,10 @@ def _cosine(x: Doubles) -> Doubles:
 
 
 def _tangent(x: Doubles) -> Doubles:
-    """Hyperbolic: (e²ˣ − 1)/(e²ˣ + 1); its own series where that would cancel."""
+    """Return the hyperbolic tangent, (e²ˣ − 1)/(e²ˣ + 1).
+
+    For small x a series avoids cancellation in e²ˣ − 1.
+    """
     size = np.abs(x)
     bounded = np.where(size > 40.0, 40.0, size)
     y = 2.0 * np.where(bounded < 0.35, bounded, 0.0)

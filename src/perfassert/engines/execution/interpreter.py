@@ -1,4 +1,4 @@
-"""Runs machine code on arrays: all lanes of all warps that stand at the same place, at once."""
+"""Interpreter of machine code on arrays: all lanes of all warps at the same place step together."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from perfassert.engines.execution.words import INTEGER, Words, carries
 from perfassert.kernel.machine import Combining, Kind, Micro
 
 _PURE = {**INTEGER, **FLOAT}
-RowIndex = Any  # a slice or an index array: what selects warps from an array of all of them
+RowIndex = Any  # a slice or an index array that selects warps
 
 
 class Interpreter:
-    """One execution."""
+    """An execution of a plan, with the registers and the control state of all warps."""
 
     def __init__(self, plan: ExecutionPlan) -> None:
         setting = plan.setting
@@ -59,7 +59,7 @@ class Interpreter:
     # Running
 
     def run(self) -> Execution:
-        """Until every warp has ended or the limits are reached."""
+        """Execute until every warp has ended or the limits are reached."""
         with np.errstate(all="ignore"):
             while self._within_limits():
                 place, rows, stop = self.warps.choose()
@@ -76,10 +76,10 @@ class Interpreter:
         return affordable and self.accesses.recorded < self.limits.accesses
 
     def _run(self, place: int, rows: npt.NDArray[np.intp], stop: int) -> None:
-        """From ``place`` on, up to a jump or a wait, or to where others stand."""
+        """Execute from ``place`` to a jump, a wait, or the place ``stop`` of another fragment."""
         self.numbers = rows
         self.rows = _selection(rows, self.setting.warps)
-        active = self.warps.active[self.rows].copy()  # jumps change what it is a view of
+        active = self.warps.active[self.rows].copy()  # jumps change the original array
         per_warp = active.sum(axis=1)
         start = place
         count = len(self.ends)
@@ -102,7 +102,7 @@ class Interpreter:
             self.warps.stop(over)
 
     def _step(self, place: int, active: Lanes) -> bool:
-        """Execute one instruction; whether it ends the run."""
+        """Execute one instruction; return True if it ends the run."""
         plan = self.steps_of[place]
         if not plan:
             return False
@@ -127,7 +127,7 @@ class Interpreter:
         return self.ends[place]
 
     def _doubt(self, guard: int) -> Masks | None:
-        """Why it is not known whether active lanes execute an instruction."""
+        """Return the provenance of an unknown guard, or None if active lanes know it."""
         unknown = self.masks((guard,))
         if unknown is None:
             return None
@@ -135,7 +135,7 @@ class Interpreter:
         return reasons if reasons.any() else None
 
     def _taint(self, plan: Sequence[tuple[int, Micro, bool]], doubt: Masks) -> None:
-        """What an instruction under an unknown guard writes, or would have, is unknown."""
+        """Mark as unknown what an instruction under an unknown guard writes, or would write."""
         for _, operation, _ in plan:
             for target in operation.targets:
                 self._mark(target, doubt)
@@ -154,14 +154,14 @@ class Interpreter:
     # Registers
 
     def read(self, register: int) -> Words:
-        """A register of the warps at hand: [warps or 1, lanes or 1]."""
+        """Return a register of the current warps: [warps or 1, lanes or 1]."""
         values = self.values[register]
         if values is None:
             return _ZERO
         return values if len(values) == 1 else values[self.rows]
 
     def masks(self, registers: Sequence[int]) -> Masks | None:
-        """Where unknown values in these registers come from; None: all are known."""
+        """Return the provenance of unknown values in these registers, or None if all are known."""
         union: Masks | None = None
         for register in registers:
             marks = self.unknown[register]
@@ -171,7 +171,7 @@ class Interpreter:
         return union
 
     def write(self, register: int, result: Any, unknown: Masks | None) -> None:
-        """Write the lanes of ``mask``; a uniform register is written where any lane is."""
+        """Write the lanes of ``mask``; a uniform register is written if the mask has a lane."""
         if register <= 0:
             return
         uniform = register in self.code.uniform
@@ -186,7 +186,7 @@ class Interpreter:
         _assign_lanes(self._own(self.unknown, register), self.rows, where, marks)
 
     def _own(self, arrays: list[Any], register: int) -> Any:
-        """A register's array, with a place for every warp and lane."""
+        """Return a register's array, expanded to an element for every warp and lane."""
         shape = (self.setting.warps, 1 if register in self.code.uniform else 32)
         array = arrays[register]
         if array is None or array.shape != shape:
@@ -199,7 +199,7 @@ class Interpreter:
         return full[np.arange(len(lane)), lane][:, None]
 
     def guess(self, unknown: Masks | None, lanes: Lanes) -> None:
-        """An unknown value decides something at this place."""
+        """Note that an unknown value decides something at the current place."""
         if unknown is None:
             return
         mask = int(np.bitwise_or.reduce(np.where(lanes, unknown, np.uint32(0)), axis=None))
@@ -229,7 +229,7 @@ class Interpreter:
             self._together(operation)
 
     def _unknown_result(self, operation: Micro, sources: list[Words]) -> Masks | None:
-        """Unknown operands make the result unknown unless it does not depend on them."""
+        """Return the provenance of a result; unknown operands that it ignores do not count."""
         unknown = self.masks(operation.sources)
         if unknown is None:
             return None
@@ -244,7 +244,9 @@ class Interpreter:
         return unknown
 
     def _undecided_marks(self, operation: Micro, sources: list[Words], unknown: Masks) -> Masks:
-        """Marks of a predicate's look-up: zero where the known predicates decide already."""
+        """Return the marks of a predicate's look-up: 0 if the known predicates decide already."""
+        # For example, the table 0b10000000 is the AND of three predicates. If a is known to be 0,
+        # the rows that unknown b and c allow are 0 to 3, which all hold 0: the result is known.
         table = np.uint32(operation.detail[0])
         rows: list[Any] = [np.uint32(0)]
         for weight, register, source in zip((4, 2, 1), operation.sources, sources, strict=True):
@@ -258,7 +260,7 @@ class Interpreter:
         return np.where(agree, np.uint32(0), unknown)
 
     def _together(self, operation: Micro) -> None:
-        """Operations in which lanes of a warp see each other's values."""
+        """Execute an operation in which lanes of a warp use values of other lanes."""
         kind, mask = operation.kind, self.mask
         shape = mask.shape
         sources = [np.broadcast_to(self.read(r), shape) for r in operation.sources]
@@ -290,7 +292,10 @@ class Interpreter:
     def _shuffle(
         self, operation: Micro, sources: list[Words]
     ) -> tuple[tuple[Any, ...], Masks | None]:
-        """Lanes that read an inactive one get what the hardware does not define: unknown."""
+        """Execute a shuffle; a lane that reads from an inactive lane gets an unknown value.
+
+        The hardware does not define the value in that case.
+        """
         lanes, inside = collective.source_lanes(operation.detail[0], sources[1], sources[2])
         values = np.take_along_axis(sources[0], lanes, axis=1)
         there = np.take_along_axis(self.mask, lanes, axis=1)
@@ -386,7 +391,7 @@ class Interpreter:
                 self.warps.scatter(int(warp), places)
 
     def _wait(self, operation: Micro, active: Lanes) -> None:
-        """Lanes whose guard does not hold go on; the others wait."""
+        """Let lanes whose guard does not hold continue, and the other lanes wait."""
         kind, warps = operation.kind, self.warps
         after = self.place + 1
         slow = np.arange(len(self.numbers))
@@ -416,7 +421,7 @@ class Interpreter:
                 self._arrive(operation, warp, int(n), Fragment(after, lanes))
 
     def _complete(self, register: int, active: Lanes) -> npt.NDArray[np.intp]:
-        """Warps of which nobody is missing go on; the places of the others are returned."""
+        """Let warps continue of which no lane is missing; return the places of the other warps."""
         masks = np.broadcast_to(self.read(register), active.shape)
         first = collective.first_active(self.mask)
         wanted = collective.unpack_lanes(masks[np.arange(len(first)), first][:, None])
@@ -435,7 +440,10 @@ class Interpreter:
         self.warps.arrive(warp, barrier, count, fragment, waits)
 
     def _contribute(self, operation: Micro, warp: int, barrier: int, n: int, lanes: Lanes) -> None:
-        """Every arrival rewrites the result of all that have arrived: the last one's is right."""
+        """Update the result of a reducing barrier for all lanes that have arrived.
+
+        Each arrival overwrites the result, so that the last arrival leaves the final one.
+        """
         condition = np.broadcast_to(self.read(operation.sources[2]), self.mask.shape)[n] != 0
         marks = self.masks(operation.sources[2:3])
         unknown = 0
@@ -448,6 +456,9 @@ class Interpreter:
         if gathering is None:
             gathering = self.warps.gathering(block, barrier)
         gathering.parts = parts
+        # For example, two warps arrive, with 32 and 20 of 32 lanes for which the predicate holds.
+        # After the first one the result is 32 of 32, so AND holds. After the second it is 52 of 64,
+        # and AND fails.
         holds, asked = sum(p[0] for p in parts), sum(p[1] for p in parts)
         mode = operation.detail[0]
         truth = holds == asked if mode == Combining.AND else holds > 0
@@ -474,7 +485,7 @@ class Interpreter:
                     array[warp, fragment.lanes] = word
 
     def _one(self, register: int, n: int, lane: int) -> int:
-        """One lane's word."""
+        """Return the word of one lane."""
         values = self.read(register)
         return int(values[n % len(values), lane % values.shape[1]])
 
@@ -501,7 +512,7 @@ def _or_zero(masks: Masks | None) -> Any:
 
 
 def _selection(rows: npt.NDArray[np.intp], count: int) -> RowIndex:
-    """A slice where the warps follow one another: views instead of copies."""
+    """Return a slice if the warps are consecutive, so that arrays are viewed instead of copied."""
     if len(rows) == count:
         return slice(None)
     if rows[-1] - rows[0] + 1 == len(rows):
@@ -510,7 +521,7 @@ def _selection(rows: npt.NDArray[np.intp], count: int) -> RowIndex:
 
 
 def _grown(array: Any, shape: tuple[int, int]) -> Any:
-    """As an array of its own for every warp."""
+    """Return a copy of the array with an element for each warp and lane."""
     if array is None:
         return np.zeros(shape, np.uint32)
     return np.broadcast_to(array, shape).copy()

@@ -1,7 +1,7 @@
-"""Memory as the executed warps see it: buffers, shared and local memory, constant banks.
+"""Memory of the executed warps: buffers, shared and local memory, constant banks.
 
-A pointer argument points into a span of 2⁴⁰ addresses of its own, so that every address says which
-buffer is meant; generic addresses of shared and local memory lie below all of them.
+Each pointer argument has a separate span of 2⁴⁰ addresses, so that every address identifies its
+buffer. Generic addresses of shared and local memory lie below all spans.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PADDING = PAGE_BYTES
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What a pointer argument points to.
+    """The buffer that a pointer argument points to.
 
-    ``content``: its bytes, or None where nobody gave them; ``size`` in bytes, None: unknown;
-    ``offset``: of the first byte from a 256-B boundary. ``pages``: with them ``content`` is that of
-    some pages of 256 B only, which start where addresses are multiples of it; of the others, and of
-    all where ``pages`` is empty, nobody gave it.
+    ``content`` holds its bytes, or None if they are unknown. ``size`` is its size in bytes, or None
+    if unknown. ``offset`` is the distance of the first byte from a 256-B boundary. If ``pages`` is
+    given, ``content`` consists of these pages of 256 B only, which start at multiples of 256. The
+    content of the other pages is unknown. An empty ``pages`` means that all content is unknown.
     """
 
     name: str
@@ -44,12 +44,14 @@ class Region:
 
 
 def pointer(index: int, offset: int = 0) -> int:
-    """Where the buffer of the pointer argument at ``index`` starts."""
+    """Return the address of the first byte of the buffer of pointer argument ``index``."""
+    # For example, argument 1 starts at 2 · 2⁴⁰ + 2³⁹, the middle of its span. Any address a with a
+    # >> 40 = 2 belongs to it, even one a little before the buffer.
     return ((index + 1) << SPAN_BITS) + _MIDDLE + offset
 
 
 class Plane:
-    """Bytes, and for each byte where it comes from while it is unknown."""
+    """Bytes of memory, and the provenance of each byte that is unknown."""
 
     def __init__(self, content: npt.NDArray[np.uint8], codes: Codes, unknown: int = 0) -> None:
         self.content = content
@@ -64,15 +66,16 @@ class Plane:
         self._unknown[start:stop] = self._codes.encode(mask.reshape(1))[0]
 
     def taint(self, mask: int, start: int = 0, stop: int | None = None) -> None:
-        """All of it is unknown from here on."""
+        """Mark a range, by default all bytes, as unknown."""
         self._mark(np.array(mask, np.uint32), start, stop)
 
     def unknown(self, start: int, stop: int) -> int:
-        """How many bytes of a range are unknown."""
+        """Count the unknown bytes of a range."""
         return 0 if self._unknown is None else int(np.count_nonzero(self._unknown[start:stop]))
 
     def read(self, offsets: Offsets, size: int) -> tuple[tuple[Words, ...], Masks | None]:
-        """Words at ``offsets``, which are multiples of ``size``; and where they come from."""
+        """Return the words at ``offsets``, multiples of ``size``, and the provenance of unknown
+        ones."""
         if size < 4:
             narrow = self.content.view(np.uint8 if size == 1 else np.uint16)
             words: tuple[Words, ...] = (narrow[offsets // size].astype(np.uint32),)
@@ -99,7 +102,7 @@ class Plane:
     def write(
         self, offsets: Offsets, size: int, words: Sequence[Words], masks: Masks | None
     ) -> None:
-        """Write one-dimensional arrays; of lanes that overlap, the last one stays."""
+        """Write one-dimensional arrays; if lanes overlap, the last one wins."""
         if size < 4:
             kind = np.uint8 if size == 1 else np.uint16
             self.content.view(kind)[offsets // size] = words[0].astype(kind)
@@ -114,21 +117,21 @@ class Plane:
         self._unknown[offsets[:, None] + np.arange(size)] = codes
 
     def marks(self) -> npt.NDArray[np.uint8]:
-        """The code of each byte; where all are known, an array that :meth:`adopt` takes."""
+        """Return the code of each byte, or a new array for :meth:`adopt` if all are known."""
         return np.zeros(len(self.content), np.uint8) if self._unknown is None else self._unknown
 
     @property
     def marked(self) -> bool:
-        """Whether any byte may be unknown."""
+        """True if a byte may be unknown."""
         return self._unknown is not None
 
     def adopt(self, marks: npt.NDArray[np.uint8]) -> None:
-        """Take over codes that were written elsewhere."""
+        """Use an array of codes that was written elsewhere."""
         self._unknown = marks
 
 
 class GlobalMemory:
-    """All buffers in one plane; those without content are nowhere in it."""
+    """Plane that holds all buffers with content; other buffers have no place in it."""
 
     def __init__(self, regions: Sequence[Region], codes: Codes) -> None:
         self.regions, self.codes = tuple(regions), codes
@@ -153,7 +156,7 @@ class GlobalMemory:
         )  # fmt: skip
 
     def contents(self) -> dict[str, npt.NDArray[np.uint8]]:
-        """What the buffers with known content hold now."""
+        """Return the present content of the buffers whose content was given."""
         return {
             r.name: self.plane.content[start : start + len(r.content)].copy()
             for r, start in zip(self.regions, self._starts.tolist(), strict=False)
@@ -161,14 +164,14 @@ class GlobalMemory:
         }
 
     def unknowns(self) -> dict[str, int]:
-        """How many bytes of each buffer are unknown now, its own content given."""
+        """Count the unknown bytes of each buffer, among those whose content was given."""
         return {
             r.name: 0 if r.content is None else self.plane.unknown(start, start + len(r.content))
             for r, start in zip(self.regions, self._starts.tolist(), strict=False)
         }
 
     def taint(self, addresses: Addresses, mask: int) -> None:
-        """The buffers that these addresses lie in are unknown from here on."""
+        """Mark the buffers as unknown that these addresses lie in."""
         for index in np.unique(self.locate(addresses)[0]):
             if index < 0:
                 self.plane.taint(mask)
@@ -178,7 +181,7 @@ class GlobalMemory:
                 self.plane.taint(mask, start, start + (0 if content is None else len(content)))
 
     def locate(self, addresses: Addresses) -> tuple[npt.NDArray[np.intp], Offsets]:
-        """Which buffer each address means (−1: none), and the offset in it."""
+        """Return the buffer that each address belongs to (−1: none), and the offset in it."""
         index = (addresses >> np.uint64(SPAN_BITS)).astype(np.int64) - 1
         index = np.where((index < 0) | (index >= len(self.regions)), -1, index)
         offsets = (addresses - self._bases[index]).view(np.int64)
@@ -187,17 +190,23 @@ class GlobalMemory:
     def inside(
         self, index: npt.NDArray[np.intp], offsets: Offsets, size: int
     ) -> npt.NDArray[np.bool_]:
-        """Whether ``size`` bytes there belong to the buffer."""
+        """Return True if ``size`` bytes at the offset belong to the buffer."""
         return (offsets >= 0) & (offsets <= self._sizes[index] - size)
 
     def place(self, index: npt.NDArray[np.intp], offsets: Offsets) -> Offsets:
-        """Where in the plane that is, inside of the buffers; below 0: its content is unknown."""
+        """Return the offsets in the plane, negative where the content is unknown.
+
+        The places must be inside of the buffers.
+        """
         starts = self._starts[index]
         places = np.where(starts < 0, starts, starts + offsets)
         for buffer, region in enumerate(self.regions):
             if region.pages is None:
                 continue
             here = index == buffer
+            # For example, the pages 2 and 5 of a buffer are given. Offset 5 · 256 + 8 lies in page
+            # 5, the second given page: it is byte 256 + 8 of the buffer's content. Offset 0 lies in
+            # no given page: -1.
             page, behind = np.divmod(offsets[here] + region.offset % PAGE_BYTES, PAGE_BYTES)
             rank = np.searchsorted(region.pages, page)
             known = np.isin(page, region.pages)
@@ -205,8 +214,10 @@ class GlobalMemory:
         return places
 
     def spans(self) -> list[tuple[int, int, int, int, int]]:
-        """Of each buffer: its start in the plane (−1: nowhere), its size, how much of the plane it
-        takes, its address, its provenance."""
+        """Return (start, size, length of content, address, provenance) of each buffer.
+
+        The start is the offset in the plane, or −1 without content.
+        """
         return [
             (
                 int(self._starts[i]), int(self._sizes[i]),
@@ -216,5 +227,5 @@ class GlobalMemory:
         ]  # fmt: skip
 
     def bits(self, index: npt.NDArray[np.intp]) -> Masks:
-        """The provenance of what is read there."""
+        """Return the provenance of unknown values read from these buffers."""
         return self._bits[index]

@@ -1,4 +1,4 @@
-"""What one execution does: a launch's state, limits, and operations whose results are wanted."""
+"""Plan of one execution: a launch's state, limits, and the operations whose results are needed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ CONTROL = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class ExecutionLimits:
-    """``lane_instructions`` in all, ``instructions`` of one warp, of those that are executed for
-    their results, ``accesses`` of warps, whose addresses are kept (256 B each); beyond, warps are
-    cut."""
+    """Limits of an execution; warps are cut when one is exceeded.
+
+    ``lane_instructions`` bounds the instructions of all lanes together. ``instructions`` bounds
+    those of one warp. Only instructions that are executed for their results count. ``accesses``
+    bounds the warp accesses whose addresses are stored (256 B each).
+    """
 
     lane_instructions: int = 50_000_000
     instructions: int = 4_000_000
@@ -26,8 +29,11 @@ class ExecutionLimits:
 
 
 class ExecutionPlan:
-    """``steps``: of each instruction the operations that are executed, as (part, operation,
-    whether its result is wanted); ``needed``: the (instruction, part) wanted, None: all."""
+    """A launch, its limits, and the operations to execute.
+
+    ``steps`` holds, for each instruction, (part, operation, True if the result is needed).
+    ``needed`` lists the (instruction, part) pairs whose results are needed; None for all.
+    """
 
     def __init__(
         self, setting: Setting, limits: ExecutionLimits, needed: frozenset[tuple[int, int]] | None

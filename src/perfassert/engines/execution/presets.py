@@ -1,4 +1,4 @@
-"""What a launch puts into registers and memory before the first instruction."""
+"""Initial content of registers and memory, as a launch sets them before the first instruction."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from perfassert.kernel.machine import WARP_LANES, MachineCode, Preset, PresetSou
 
 @dataclass(frozen=True, slots=True)
 class PartlyGiven:
-    """A structure of which the launch gives some members: bytes, and 1 for each that is known."""
+    """A structure whose members are partly given: bytes, and 1 for each byte that is known."""
 
     content: bytes
     known: bytes
 
 
 ArgumentValue = Union[bytes, PartlyGiven, Region, None]
-"""A parameter: its bytes, what it points to, or None where the launch does not give it."""
+"""A parameter: its bytes, the buffer that it points to, or None if the launch does not give it."""
 _GENERIC = {0x18: 0, 0x1C: SHARED_WINDOW, 0x20: 0, 0x24: LOCAL_WINDOW}  # words of bank 0, to sm_89
 _STACK_SLACK = 1 << 10
-_MAGNITUDE = 8.0  # bits that an ordinary number is larger or smaller than 1, at most
+_MAGNITUDE = 8.0  # ordinary numbers lie between 2^-8 and 2^8
 
 
 class Setting:
-    """A launch of machine code on some blocks: what the interpreter starts from."""
+    """A launch of machine code on some blocks: the initial state of an execution."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Setting:
     # Constant bank 0
 
     def _constant_bank(self, arguments: Sequence[ArgumentValue]) -> dict[int, tuple[int, int]]:
-        """Offset → word and provenance."""
+        """Return the word and the provenance at each offset of constant bank 0."""
         bank = {offset: (word, 0) for offset, word in _GENERIC.items()}
         for start, extent in (
             (self.code.block, self.launch.block),
@@ -140,14 +140,14 @@ class Setting:
     # Registers
 
     def values(self) -> list[Words | None]:
-        """Registers before the first instruction; None: 0."""
+        """Return the registers before the first instruction; None for 0."""
         values: list[Words | None] = [None] * self.code.registers
         for preset in self.code.presets:
             values[preset.register] = self._preset(preset)[0]
         return values
 
     def unknown(self) -> list[Masks | None]:
-        """Where registers come from that are unknown from the start."""
+        """Return the provenance of registers that are unknown at the start, None if known."""
         marks: list[Masks | None] = [None] * self.code.registers
         for preset in self.code.presets:
             mask = self._preset(preset)[1]
@@ -177,7 +177,7 @@ class Setting:
         return _scalar(int.from_bytes(content, "little")), 0
 
     def _ordinary(self, preset: Preset) -> Words:
-        """Numbers whose logarithm is as likely to be anywhere between ends that are far apart."""
+        """Return random numbers whose logarithms are uniformly distributed over a wide range."""
         chance = np.random.default_rng(preset.value)
         shape = (self.warps, WARP_LANES)
         numbers = 2.0 ** chance.uniform(-_MAGNITUDE, _MAGNITUDE, shape)
@@ -225,7 +225,9 @@ def _scalar(value: int) -> npt.NDArray[np.uint32]:
 def _merge_word(
     bank: dict[int, tuple[int, int]], offset: int, word: int, unknown: int
 ) -> tuple[int, int]:
-    """Parameters narrower than a word share it."""
+    """Merge a parameter narrower than a word into the word that it shares with others."""
+    # For example, a parameter of 2 bytes, 0x1234, at offset 0x162 adds 0x1234_0000 to the word at
+    # 0x160.
     shift = 8 * (offset & 3)
     content, marks = bank.get(offset & ~3, (0, 0)) if shift else (0, 0)
     return (content | word << shift) & 0xFFFFFFFF, marks | unknown

@@ -1,4 +1,4 @@
-"""Which pages of buffers executions took values from: what has to be kept to do them again."""
+"""Pages of buffers whose values an execution used; they must be kept to repeat the execution."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from perfassert.kernel.machine import Kind, Space
 
 Pages = npt.NDArray[np.int64]
 _READS = (Kind.LOAD, Kind.ATOMIC)
-_ROWS = 1 << 14  # of addresses that are made at a time
+_ROWS = 1 << 14  # rows of addresses that are computed at a time
 
 
 @dataclass(slots=True)
 class Reads:
-    """``pages``, ascending, of each buffer whose values executions asked for; ``instructions`` of
-    warps that they executed in all."""
+    """Pages of buffers that executions have read.
+
+    ``pages`` holds ascending page numbers by buffer. ``instructions`` is the number of warp
+    instructions that were executed in all.
+    """
 
     pages: dict[str, Pages] = field(default_factory=dict)
     instructions: int = 0
 
 
 def note_reads(reads: Reads, done: Execution, needed: frozenset[tuple[int, int]] | None) -> None:
-    """Add those of an execution to ``reads``; ``needed`` as it was given to it."""
+    """Add the reads of an execution to ``reads``; ``needed`` is that of the execution."""
     reads.instructions += int(done.executed.sum())
     for touch in done.touches:
         operation = done.code.instructions[touch.instruction].operations[touch.part]
@@ -44,8 +47,10 @@ def note_reads(reads: Reads, done: Execution, needed: frozenset[tuple[int, int]]
 
 
 def _pages_by_buffer(touch: Touch, buffers: int) -> Iterator[tuple[int, Pages]]:
-    """Number of each of so many buffers, and the pages of addresses in it. Other addresses, such as
-    those that data made up, lie in no buffer."""
+    """Yield the number of each buffer, and the pages of addresses in it.
+
+    Addresses outside of all buffers, such as those computed from invented data, are left out.
+    """
     parts: list[Pages] = []
     for first in range(0, len(touch.warps), _ROWS):
         last_row = min(first + _ROWS, len(touch.warps))

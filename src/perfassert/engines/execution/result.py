@@ -1,4 +1,4 @@
-"""What an execution yields."""
+"""Result of an execution: counts, branches, and the addresses that each operation touched."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from perfassert.kernel.machine import WARP_LANES, MachineCode, MemoryOperand
 
 Counts = npt.NDArray[np.int64]
 IRREGULAR = np.iinfo(np.int64).min
-"""A step between lanes that is none."""
+"""Step of a row whose lanes are not equally spaced."""
 
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """All executions of a memory operation, one row for each warp and time, in order.
+    """Record of all executions of a memory operation, one row per warp and execution, in order.
 
-    ``instruction``, ``part``: which one; ``warps``: the numbers of those that executed it;
-    ``lanes`` [rows, 32]: those that take part and whose address is known; ``guessed``: how many
-    take part at an address that is not known; ``starts``, ``steps``: of rows whose lanes are
-    equally far apart, in bytes; the others have a step of :data:`IRREGULAR` and their addresses,
-    one after the other, in ``irregular``.
+    ``instruction`` and ``part`` identify the operation. ``warps`` holds the number of the warp of
+    each row. ``lanes`` [rows, 32] marks the lanes that take part and whose address is known.
+    ``guessed`` counts the lanes that take part but whose address is unknown. If the lanes of a row
+    are equally spaced, ``starts`` and ``steps`` hold the address of lane 0 and the spacing in
+    bytes. Other rows have a step of :data:`IRREGULAR`, and their addresses follow one another in
+    ``irregular``.
     """
 
     instruction: int
@@ -41,11 +42,13 @@ class Touch:
 
     @cached_property
     def addresses(self) -> Addresses:
-        """[rows, 32] in bytes, 0 for lanes that are not in ``lanes``; made when it is asked for."""
+        """Addresses [rows, 32] in bytes, 0 for lanes outside ``lanes``; computed on first use."""
         return self.part_addresses(0, len(self.steps))
 
     def part_addresses(self, first: int, last: int) -> Addresses:
-        """Those of some rows, ``last`` left out."""
+        """Return the addresses of rows ``first`` to ``last`` - 1."""
+        # For example, a row with start 1000 and step 4 has addresses 1000, 1004, ... 1124. If rows
+        # 0 and 2 are irregular, row 2 takes the second entry of ``irregular``.
         lane = np.arange(WARP_LANES, dtype=np.uint64)
         steps = self.steps[first:last]
         addresses = self.starts[first:last, None] + steps[:, None].view(np.uint64) * lane
@@ -58,7 +61,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Lanes that left a buffer: ``offset`` in bytes of the first one that did."""
+    """Lanes of an instruction outside of a buffer; ``offset`` in bytes is that of the first one."""
 
     instruction: int
     region: str
@@ -68,15 +71,16 @@ class Outside:
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """Warps are numbered block by block, in the order of ``blocks``.
+    """Result of an execution; warps are numbered block by block, in the order of ``blocks``.
 
-    ``executed``, ``lanes``: [warps, instructions], how often a warp issued an instruction and with
-    how many active lanes in all (guards of single instructions left out). ``taken``: branch →
-    [warps, 2], how often some lane jumped, and how often some lane did not. ``guesses``:
-    instruction → provenance of an unknown value that decided its address or its branch.
-    ``touches``: in the order of the code, each operation once. ``cut``: warps that did not come to
-    their end; ``lost``: instructions at which lanes could not be followed; ``forced``: those at
-    which lanes waited for others that never came. ``memory``: the buffers as they are at the end.
+    ``executed`` and ``lanes`` have the shape [warps, instructions]. They count how often a warp
+    issued an instruction, and the active lanes of all its issues. Guards of single instructions are
+    not considered. ``taken`` holds, by branch, [warps, 2] counts: how often a lane jumped, and how
+    often a lane did not. ``guesses`` holds, by instruction, the provenance of unknown values that
+    decided its address or branch. ``touches`` lists each operation once, in the order of the code.
+    ``cut`` lists warps that did not reach their end. ``lost`` lists instructions at which lanes
+    could not be followed. ``forced`` lists instructions at which lanes waited for others that never
+    came. ``memory`` holds the buffers at the end.
     """
 
     code: MachineCode
@@ -96,15 +100,15 @@ class Execution:
 
     @property
     def contents(self) -> dict[str, npt.NDArray[np.uint8]]:
-        """What the buffers with known content hold at the end."""
+        """Content of the buffers at the end, for buffers whose content was given."""
         return self.memory.contents()
 
     @property
     def unknown(self) -> dict[str, int]:
-        """How many bytes of each of these are not known any more."""
+        """Number of bytes of each of these buffers that are unknown at the end."""
         return self.memory.unknowns()
 
     @property
     def lane_instructions(self) -> int:
-        """How much was executed."""
+        """Number of executed instructions, summed over lanes."""
         return int(self.lanes.sum())

@@ -1,4 +1,4 @@
-"""Which blocks of a grid are executed, and what their execution says about loops and accesses."""
+"""Choice of the blocks to execute, and a summary of their loops and accesses."""
 
 from __future__ import annotations
 
@@ -24,14 +24,20 @@ from perfassert.kernel.executed import (
 from perfassert.kernel.machine import SECTOR_BYTES, Kind, MachineCode, Space
 
 _OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
-_ROWS = 1 << 12  # warp instructions whose addresses are looked at together
+_ROWS = 1 << 12  # warp instructions whose addresses are evaluated together
 
 
 def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
-    """Blocks that follow one another, at most so many: all, or a wave in the middle and the one
-    before it, or stretches of equal length that are spread over one wave."""
+    """Return consecutive blocks, at most ``affordable`` ones.
+
+    If all blocks are affordable, they are returned. If a wave is, the result is a wave in the
+    middle of the grid and up to a wave before it. Otherwise it consists of equally long ranges,
+    spread over one wave.
+    """
     if affordable >= total:
         return tuple(range(total))
+    # For example, 100 blocks and waves of 40 (the one in the middle is 30 to 69). If 60 are
+    # affordable, the result is 10 to 69. If 16 are, it is 30-33, 42-45, 54-57 and 66-69.
     first = max(0, (total - wave) // 2)
     if affordable >= wave:
         count = min(affordable, 2 * wave)
@@ -50,14 +56,15 @@ def summarize_execution(
     run: Execution | None = None,
     alone: bool = False,
 ) -> Executed:
-    """Trip counts and addresses of an execution.
+    """Summarize the trip counts and addresses of an execution.
 
-    ``loops``: byte address of the first instruction → those of all instructions of the loop, and
-    that of the first instruction of what is around it; ``blocks``: those that the executed ones
-    stand for. Addresses that code of several functions shares are left out. ``run``: an execution
-    of blocks that follow one another. ``alone``: of a single block that was executed without the
-    content of any buffer. All blocks do what it does, but for where the grid ends, and in their own
-    windows of on-chip memory; what they touch of global memory, and share, it does not tell.
+    ``loops``: byte address of a loop's first instruction → the addresses of all its instructions,
+    and the address of the first instruction of the code around it. ``blocks``: the blocks that the
+    executed ones represent. Addresses that code of several functions shares are left out. ``run``:
+    an execution of consecutive blocks. ``alone``: the execution of a single block without the
+    content of any buffer. In this case all blocks are assumed to do the same, except where the grid
+    ends, in separate windows of on-chip memory. Global memory that they touch or share is then
+    unknown.
     """
     where = _places(execution.code)
     run = run or execution
@@ -104,12 +111,12 @@ def _outside(execution: Execution) -> tuple[tuple[int, str], ...]:
 
 
 def _of_global(accesses: Mapping[tuple[int, str], Touched]) -> dict[int, Touched]:
-    """By address, of global memory."""
+    """Return the accesses to global memory by address."""
     return {address: access for (address, space), access in accesses.items() if space == "global"}
 
 
 def _places(code: MachineCode) -> dict[int, int]:
-    """Address → instruction, where no other has that address."""
+    """Return the instruction at each address, without addresses that occur twice."""
     places: dict[int, int] = {}
     twice = set()
     for number, instruction in enumerate(code.instructions):
@@ -121,6 +128,8 @@ def _places(code: MachineCode) -> dict[int, int]:
 
 def _trips(execution: Execution, header: int, members: list[int], around: int) -> LoopTrips:
     executed = execution.executed[:, header]
+    # For example, a warp executes the header 12 times, 10 of them along the back edge: it enters
+    # the loop twice and makes 12 / 2 = 6 iterations per entry.
     entries = executed - _from_inside(execution, header, frozenset(members))
     ended = np.ones(len(executed), np.bool_)
     ended[execution.cut] = False
@@ -130,7 +139,8 @@ def _trips(execution: Execution, header: int, members: list[int], around: int) -
     inside = int(entries[some].sum())
     unknown = 0
     for place in guessed_branches(execution):
-        # where not all came, a branch before the loop may say why; where nobody came, any may
+        # If some entries are missing, a branch before the loop may be the cause. If no warp
+        # entered, any branch may be.
         if place in members or not inside or (inside < outer and place < header):
             unknown |= execution.guesses[place]
     names = origins(execution, unknown)
@@ -143,21 +153,21 @@ def _trips(execution: Execution, header: int, members: list[int], around: int) -
 
 
 def _from_inside(execution: Execution, header: int, members: frozenset[int]) -> Counts:
-    """How often each warp came to the header along a back edge."""
+    """Count how often each warp reached the header along a back edge."""
     arrived = np.zeros(len(execution.executed), np.int64)
     for place, counts in execution.taken.items():
         operation = execution.code.instructions[place].operations[-1]
         if place in members and operation.kind is Kind.BRANCH and operation.detail[0] == header:
             arrived += counts[:, 0]
     before = header - 1
-    if before in members:  # falls through
+    if before in members:  # the back edge falls through to the header
         jumped = execution.taken.get(before)
         arrived += execution.executed[:, before] if jumped is None else jumped[:, 1]
     return arrived
 
 
 def origins(execution: Execution, unknown: int) -> tuple[str, ...]:
-    """Names of what an unknown value comes from, as the user knows them."""
+    """Return the names of the sources of an unknown value, in the user's terms."""
     names = [r.name for i, r in enumerate(execution.regions) if unknown & buffer_bit(i)]
     if unknown & CONSTANT:
         names.append("__constant__ memory without a value")
@@ -169,7 +179,7 @@ def origins(execution: Execution, unknown: int) -> tuple[str, ...]:
 
 
 def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
-    """Sums over all executions of each memory instruction on global memory."""
+    """Return the mean sectors and lanes, and the extent, of each global memory instruction."""
     totals: dict[int, list[float]] = {}
     ends: dict[int, list[int]] = {}
     for touch in execution.touches:
@@ -206,8 +216,7 @@ def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
 def _known_rows(
     touch: Touch,
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]]:
-    """Addresses and lanes of warp instructions that touch known places; some at a time, which the
-    caches hold."""
+    """Yield addresses and lanes of warp instructions with known addresses, in cache-sized parts."""
     for first in range(0, len(touch.steps), _ROWS):
         addresses = touch.part_addresses(first, first + _ROWS)
         lanes = touch.lanes[first : first + _ROWS] & ((addresses >> np.uint64(SPAN_BITS)) > 0)
@@ -219,7 +228,7 @@ def _known_rows(
 def _sectors(
     addresses: npt.NDArray[np.uint64], lanes: npt.NDArray[np.bool_], size: int
 ) -> npt.NDArray[np.int64]:
-    """Distinct sectors of each warp instruction."""
+    """Count the distinct sectors of each warp instruction."""
     steps = np.arange(0, max(size, 1), min(size, SECTOR_BYTES), dtype=np.uint64)
     first = np.take_along_axis(addresses, lanes.argmax(axis=1)[:, None], axis=1)
     filled = np.where(lanes, addresses, first)

@@ -1,9 +1,13 @@
-"""The address and control slice: which operations' values decide addresses and flow of control.
+"""Address and control slice: the operations whose values decide addresses and control flow.
 
-A backward dataflow over the instructions: a register is wanted where an address, a guard of a
-jump or of an access, a branch, a barrier or a wanted operation reads it. What a store writes is
-wanted where a wanted load may read it: from the same space and, in global memory, through a
-pointer that may come from the same parameter.
+The slice is a backward dataflow over the instructions. A register is needed if it is read by an
+address, by the guard of a jump or an access, by a branch, by a barrier, or by a needed operation.
+The data of a store is needed if a needed load may read it. That requires the same memory space and,
+in global memory, a pointer that may come from the same parameter.
+
+For example, in ``j = index[i]; out[i] = a[j]`` the load of ``index`` is needed, since its value is
+the address of the next load. The value loaded from ``a`` is not: it is stored, and no load of the
+kernel reads it.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ _NO_FALL = frozenset((Kind.EXIT, Kind.LOST, Kind.BRANCH_INDIRECT))
 
 
 def control_slice(code: MachineCode) -> frozenset[Part]:
-    """The (instruction, part) whose values must be computed."""
+    """Return the (instruction, part) pairs whose values must be computed."""
     return _Slicer(code).parts()
 
 
@@ -47,7 +51,7 @@ class _Slicer:
         self.wanted: set[Part] = set()
 
     def parts(self) -> frozenset[Part]:
-        """Grows until no further store is wanted."""
+        """Return the slice; it is recomputed until no further store is needed."""
         stores: set[Part] = set()
         while True:
             self.wanted = self._backward(stores)
@@ -60,7 +64,7 @@ class _Slicer:
         count = len(self.code.instructions)
         live_after = [0] * count
         wanted: set[Part] = set()
-        work = [-index for index in reversed(range(count))]  # a heap: the last one first
+        work = [-index for index in reversed(range(count))]  # a heap: the last instruction first
         queued = [True] * count
         while work:
             index = -heappop(work)
@@ -75,10 +79,13 @@ class _Slicer:
         return wanted
 
     def _through(self, index: int, live: int, stores: set[Part], wanted: set[Part]) -> int:
-        """Registers wanted before an instruction, from those behind it."""
+        """Return the registers needed before an instruction, given those needed after it."""
         instruction = self.code.instructions[index]
         guarded = instruction.guard >= 0
         matters = False
+        # For example, r1 is needed after ``r1 = r2 + r3``: before it, r2 and r3 are needed and r1
+        # is not. If the instruction has a guard, it may not execute: r1 stays needed, and the guard
+        # is needed, too.
         for part in reversed(range(len(instruction.operations))):
             operation = instruction.operations[part]
             targets, sources, address = self.masks[index][part]
@@ -96,7 +103,7 @@ class _Slicer:
         return live & ~1
 
     def _stores(self) -> set[Part]:
-        """Stores that a wanted load may read."""
+        """Return the stores that a needed load may read."""
         read: dict[Space, int] = {}
         for part, operation in self._memory(_READS):
             if part in self.wanted:
@@ -127,16 +134,17 @@ def _spaces(operation: Micro) -> tuple[Space, ...]:
 
 
 def pointer_bases(code: MachineCode) -> dict[Part, int]:
-    """Parameters (as bits) that the address of each global access may come from; 0: unknown.
+    """Return the parameters, as bits, that the address of each global access may come from.
 
-    Other spaces have no bases. A loaded value counts for nothing: it is taken for an index where
-    a parameter is added to it, and for a pointer of unknown origin where none is.
+    0 means unknown. Other memory spaces have no bases. A loaded value contributes no bit. If a
+    parameter is added to it, it is assumed to be an index. Otherwise it is a pointer of unknown
+    origin.
     """
     states: list[dict[int, int] | None] = [None] * len(code.instructions)
     after = _successors(code)
     straight = _straight(after)
     states[0] = dict(_parameter_bits(code))
-    work = [0]  # a heap: what comes first in the code, so that most of it is gone through once
+    work = [0]  # a heap: the first in the code is next, so that most code is visited once
     queued = {0}
     bases: dict[Part, int] = {}
     while work:
@@ -162,7 +170,7 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
 
 
 def _straight(after: Sequence[tuple[int, ...]]) -> list[bool]:
-    """Whether an instruction is followed by the next one alone, which only it comes before."""
+    """Return True per instruction whose only successor is the next one, as its only predecessor."""
     arrivals = Counter(following for own in after for following in own)
     return [own == (i + 1,) and arrivals[i + 1] == 1 for i, own in enumerate(after)]
 
@@ -196,7 +204,7 @@ def _join(target: dict[int, int], state: dict[int, int]) -> bool:
 
 
 def _parameter_bits(code: MachineCode) -> dict[int, int]:
-    """Constants of bank 0 that are the low or high word of a pointer-sized parameter."""
+    """Return the parameter, as a bit, of each register that is set to a word of a pointer."""
     bits = {}
     for preset in code.presets:
         if preset.source is PresetSource.CONSTANT and preset.bank == 0:
@@ -207,7 +215,7 @@ def _parameter_bits(code: MachineCode) -> dict[int, int]:
 
 
 def _masks(operation: Micro) -> tuple[int, int, int]:
-    """Registers that it writes, that it reads, and that the address is made of."""
+    """Return the registers that an operation writes, reads, and uses in its address, as bits."""
     sources = operation.sources
     return _bits(operation.targets), _bits(sources), _bits(sources[:ADDRESS_SOURCES])
 

@@ -1,4 +1,4 @@
-"""What executed blocks touched, instruction by instruction: the addresses themselves."""
+"""Addresses that executed blocks touched, by instruction."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from perfassert.kernel.machine import SECTOR_BYTES, Kind, Space
 Lanes = npt.NDArray[np.bool_]
 _GLOBAL = (Space.GLOBAL, Space.GENERIC)
 _ON_CHIP = {Space.SHARED: "shared", Space.CONSTANT: "constant"}
-_MAX_ROWS = 1 << 15  # of one instruction: of more every n-th stands for n
-_MAX_VISITED = 1 << 12  # rows of one instruction whose order counts, of more the middle
+_MAX_ROWS = 1 << 15  # stored rows per instruction: of more, every n-th is kept for n
+_MAX_VISITED = 1 << 12  # rows per instruction whose order is stored: of more, the middle ones
 NUMBERED = 1 << (62 - ADDRESS_BITS)
-"""Blocks that can be distinguished."""
+"""Number of blocks that can be distinguished."""
 
 
 def is_decided(execution: Execution) -> bool:
-    """Whether known values alone decided what was executed, to the end of every warp."""
+    """Return True if known values alone decided what was executed, to the end of every warp."""
     return not len(execution.cut) and is_followed(execution)
 
 
 def is_followed(execution: Execution) -> bool:
-    """Whether known values alone decided what was executed, as far as warps came."""
+    """Return True if known values alone decided what was executed, as far as the warps ran."""
     lost = execution.lost or execution.forced
     return not lost and next(guessed_branches(execution), None) is None
 
 
 def guessed_branches(execution: Execution) -> Iterator[int]:
-    """Instructions that unknown values let some lanes execute, or end, and that touch no memory."""
+    """Yield the instructions without memory access whose effect an unknown value decided."""
     instructions = execution.code.instructions
     for place in execution.guesses:
         if all(operation.memory is None for operation in instructions[place].operations):
@@ -54,9 +54,10 @@ def guessed_branches(execution: Execution) -> Iterator[int]:
 def collect_touched(
     spread: Execution, run: Execution, sampled: Sampled, unique: Mapping[int, int]
 ) -> dict[tuple[int, str], Touched]:
-    """What each instruction touched, by address and space, where every address was known.
+    """Return the bytes that each instruction touched, by address and space.
 
-    ``unique``: addresses that are one instruction's, and which.
+    Instructions with an unknown address are left out. ``unique``: the instruction of each address
+    that belongs to a single instruction.
     """
     places = {place: address for address, place in unique.items()}
     unknown = {*spread.guesses, *run.guesses}
@@ -91,7 +92,7 @@ def _by_instruction(execution: Execution) -> dict[tuple[int, str], list[Touch]]:
 
 
 def _spaces(touch: Touch) -> Iterator[str]:
-    """Those that some lane went to."""
+    """Yield the memory spaces that some lane accessed."""
     if touch.memory.space in _GLOBAL and _lanes(touch, "global").any():
         yield "global"
     if touch.memory.space in _ON_CHIP and touch.lanes.any():
@@ -105,6 +106,8 @@ def _lanes(touch: Touch, space: str) -> Lanes:
 
 
 def _rows(touches: list[Touch], space: str) -> Rows:
+    # For example, of 100,000 rows every third is kept (100,000 // 32,768 = 3), and each counts 3
+    # times.
     step = max(1, sum(len(t.warps) for t in touches) // _MAX_ROWS)
     addresses, lanes, count, first = [], [], 0, 0
     for touch in touches:
@@ -120,7 +123,10 @@ def _rows(touches: list[Touch], space: str) -> Rows:
 
 
 def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
-    """Loads in sectors; stores in what one of them writes, as not all of a sector may be."""
+    """Return the touched pieces: sectors of loads, and for stores pieces as wide as one store.
+
+    A store may leave a part of its sector unwritten.
+    """
     size = max(touches[0].memory.bytes, 1)
     reads = all(_reads(t, execution) for t in touches)
     grain = SECTOR_BYTES if reads else min(size, SECTOR_BYTES)
@@ -132,16 +138,17 @@ def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
             lanes
         ]
         address = touch.addresses[lanes].astype(np.int64)
+        # For example, a store of 8 bytes at address 40 touches piece 5 of 8 bytes, a load sector 1.
         for step in range(0, size, grain):
             keys.append(high | ((address + step) // grain & ADDRESS_MASK))
     return Pieces(grain, _distinct(np.concatenate(keys)))
 
 
 def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | None:
-    """Of an instruction that loads: its executions in the middle, in blocks that are far apart.
+    """Return the middle executions of a load instruction, in blocks at regular distances.
 
-    A window must be of the same executions for all instructions of a loop, and of the same blocks:
-    so numbers are powers of two.
+    A window must consist of the same executions, and of the same blocks, for all instructions of a
+    loop. The numbers of executions and the distances of blocks are therefore powers of two.
     """
     if len(touches) > 1 or not _reads(touches[0], execution):
         return None
@@ -149,6 +156,8 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
     time = _times(touch.warps)
     most = int(time.max()) + 1
     kept = min(most, _power_below(_MAX_VISITED // per_block))
+    # For example, with 1,000 executions of which 64 are kept, they start at 936 // 2 // 64 * 64 =
+    # 448.
     first = (most - kept) // 2 // kept * kept
     block = touch.warps // per_block
     apart = 1
@@ -181,7 +190,9 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
 
 
 def _times(warps: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-    """Which row of its warp each row is.
+    """Return the position of each row among the rows of its warp.
+
+    For example, rows of warps 5, 7, 5, 5 and 7:
 
     >>> _times(np.array([5, 7, 5, 5, 7])).tolist()
     [0, 0, 1, 2, 1]
@@ -195,7 +206,7 @@ def _times(warps: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
 
 
 def _power_below(number: int) -> int:
-    """The largest power of two that is no larger, or 1."""
+    """Return the largest power of two that is not larger than ``number``, or 1."""
     return 1 << max(0, number.bit_length() - 1)
 
 
@@ -204,7 +215,7 @@ def _reads(touch: Touch, execution: Execution) -> bool:
 
 
 def _meeting(touches: list[Touch], execution: Execution, sampled: Sampled) -> Meeting:
-    """Where operations of an atomic meet."""
+    """Return the addresses at which operations of an atomic contend."""
     own = [t for t in touches if _kind(t, execution) is Kind.ATOMIC]
     if not own:
         return NO_MEETING
@@ -224,7 +235,7 @@ def _kind(touch: Touch, execution: Execution) -> Kind:
 def _buffer(
     touches: list[Touch], regions: tuple[Region, ...], space: str
 ) -> tuple[str, int | None]:
-    """Name and size of the one buffer that all lanes went to."""
+    """Return name and size of the only buffer that lanes accessed; ("", None) for several."""
     if space != "global":
         return "", None
     spans = [t.addresses[_lanes(t, space)] >> np.uint64(SPAN_BITS) for t in touches]
@@ -236,7 +247,7 @@ def _buffer(
 
 
 def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Ascending; sorting is faster than what numpy's ``unique`` does."""
+    """Return the distinct values in ascending order; a sort is faster than numpy's ``unique``."""
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
@@ -244,7 +255,7 @@ def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def distinct_sectors(rows: Rows) -> npt.NDArray[np.int64]:
-    """Of each execution of an instruction, by the first byte of every lane."""
+    """Count the sectors of each execution of an instruction, by the first byte of every lane."""
     first = np.take_along_axis(rows.addresses, rows.lanes.argmax(axis=1)[:, None], axis=1)
     sectors = np.sort(np.where(rows.lanes, rows.addresses, first) // SECTOR_BYTES, axis=1)
     counts: npt.NDArray[np.int64] = 1 + (sectors[:, 1:] != sectors[:, :-1]).sum(axis=1)

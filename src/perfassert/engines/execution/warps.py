@@ -1,13 +1,14 @@
-"""Where the lanes of every warp are: fragments, convergence barriers, barriers of a block.
+"""Control state of warps: fragments, convergence barriers, and barriers of a block.
 
-A warp runs one fragment (a place and the lanes that are there) until it ends, waits or yields;
-fragments join at a convergence barrier only, as on the hardware (Volta and later).
+A *fragment* is a place in the code with the lanes of a warp that are at it. A warp runs one
+fragment until it ends, waits or yields. Fragments reconverge at a convergence barrier only, as on
+the hardware (Volta and later).
 
-The order, which both engines follow to the letter as it decides races and what atomics return: of
-the places where warps can run, the lowest is next, so that stragglers catch up; every 64th time
-it is another one, so that a spinning warp cannot starve the one it waits for. All warps that are
-there execute one operation after the other, each operation in the order of the warps and lanes,
-up to a jump, a wait, or the next place where others stand.
+The order of execution decides races and the results of atomics, so both engines implement the same
+order. The lowest place at which warps can run is next, so that warps that are behind catch up. In
+every 64th run the places take turns, so that a spinning warp cannot starve the warp it waits for.
+All warps at the place execute the operations one after the other, each in the order of warps and
+lanes. They stop at a jump, at a wait, or before the next place of another warp.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from perfassert.engines.execution.collective import Lanes, pack_lanes
 from perfassert.engines.execution.words import Words
 from perfassert.kernel.machine import WARP_LANES
 
-_TURN = 64  # every so many runs the lowest place is passed over
+_TURN = 64  # in every 64th run a place other than the lowest may be chosen
 NOWHERE = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True, eq=False)
 class Fragment:
-    """Lanes of a warp at one place; ``register``: of a convergence barrier, -1 for ``mask``.
+    """Lanes of a warp at one place.
 
-    ``bits``: the lanes of one that waits, as a number.
+    A fragment that waits at a convergence barrier has the mask of the barrier in ``register``, or
+    in ``mask`` if the register is -1. ``bits`` holds its lanes as a number.
     """
 
     place: int
@@ -41,7 +43,7 @@ class Fragment:
 
 @dataclass(slots=True, eq=False)
 class Gathering:
-    """A barrier of a block: who waits there, and what they contribute."""
+    """A barrier of a block: fragments that wait at it, and their contributions to its result."""
 
     arrived: int = 0
     count: int = 0
@@ -50,7 +52,7 @@ class Gathering:
 
 
 class Warps:
-    """The control state of all warps; ``block_of``: the block of each, by number."""
+    """Control state of all warps; ``block_of`` holds the block of each warp."""
 
     def __init__(self, threads: Lanes, block_of: npt.NDArray[np.int64]) -> None:
         count = len(threads)
@@ -67,7 +69,12 @@ class Warps:
         self._runs = 0
 
     def choose(self) -> tuple[int, npt.NDArray[np.intp], int]:
-        """A place, the warps there, and the place before which they must stop to be joined."""
+        """Return the next place, the warps at it, and the place before which they must stop.
+
+        They stop before the next higher place of a warp, so that this warp can join.
+        """
+        # For example, warps are at places 10, 4 and 4: the result is place 4, warps 1 and 2, stop
+        # at 10.
         self._runs += 1
         lowest = int(self.place.min())
         if lowest == NOWHERE:
@@ -80,7 +87,7 @@ class Warps:
         return lowest, rows, int(above.min()) if len(above) else NOWHERE
 
     def branch(self, rows: npt.NDArray[np.intp], place: int, target: int, taken: Lanes) -> None:
-        """Lanes in ``taken`` go to ``target``, the others on behind ``place``."""
+        """Move lanes in ``taken`` to ``target``, the other active lanes behind ``place``."""
         active = self.active[rows]
         stay = active & ~taken
         some, others = taken.any(axis=1), stay.any(axis=1)
@@ -93,25 +100,27 @@ class Warps:
                     self.rotate(int(rows[n]))
 
     def _split(self, warp: int, first: tuple[int, Lanes], second: tuple[int, Lanes]) -> None:
+        # For example, lanes 0-15 jump from place 8 to 20 and the others go to 9: the warp runs
+        # on at 9, and the fragment at 20 is pending.
         low, high = sorted((first, second), key=lambda side: side[0])
         self.place[warp], self.active[warp] = low
         self.pending[warp].append(Fragment(high[0], high[1].copy()))
 
     def scatter(self, warp: int, places: npt.NDArray[np.int64]) -> None:
-        """Every active lane goes to a place of its own."""
+        """Move each active lane to its place in ``places``."""
         lanes = self.active[warp].copy()
         for place in np.unique(places[lanes])[::-1]:
             self.pending[warp].append(Fragment(int(place), lanes & (places == place)))
         self._next(warp)
 
     def rotate(self, warp: int) -> None:
-        """Another fragment of the warp has its turn."""
+        """Run another pending fragment of the warp."""
         if self.pending[warp]:
             self.pending[warp].insert(0, Fragment(int(self.place[warp]), self.active[warp].copy()))
             self._next(warp)
 
     def _next(self, warp: int) -> None:
-        """The warp's running fragment has gone; take another one."""
+        """Replace the running fragment of a warp, which has ended or waits, by a pending one."""
         if not self.pending[warp] and self.blocked[warp] and not self.at_barrier[warp]:
             self._force(warp)
         if self.pending[warp]:
@@ -122,7 +131,7 @@ class Warps:
             self.active[warp] = False
 
     def _force(self, warp: int) -> None:
-        """Nobody is left to wait for: the lanes that wait at the lowest place go on together."""
+        """Release the lanes that wait at the lowest place, since no other lane can arrive."""
         blocked = self.blocked[warp]
         place = min(f.place for f in blocked)
         self.released_by_force.add(place - 1)
@@ -133,7 +142,7 @@ class Warps:
     def leave(
         self, rows: npt.NDArray[np.intp], place: int, lanes: Lanes, barriers: Barriers
     ) -> None:
-        """``lanes`` end here; others go on behind ``place``."""
+        """End ``lanes``; the other active lanes continue after ``place``."""
         self.alive[rows] &= ~lanes
         self.alive_bits[rows] = pack_lanes(self.alive[rows])[:, 0]
         self.active[rows] &= ~lanes
@@ -147,7 +156,7 @@ class Warps:
             self._open_complete(int(block))
 
     def wait(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
-        """The running fragment waits for others of its warp, with those that wait there."""
+        """Let the running fragment wait for others, merged with one that waits at its place."""
         for waiting in self.blocked[warp]:
             if waiting.place == fragment.place and waiting.register == fragment.register:
                 waiting.lanes = waiting.lanes | fragment.lanes
@@ -162,11 +171,13 @@ class Warps:
             self._next(warp)
 
     def release(self, warp: int, barriers: Barriers) -> None:
-        """Let go on whose barrier has become complete."""
+        """Release the fragments whose barrier has become complete."""
         for fragment in list(self.blocked[warp]):
             self._join(warp, fragment, barriers)
 
     def _join(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
+        # For example, a barrier of lanes 0b1111 whose lane 3 has ended: a fragment with lanes
+        # 0b0011 waits, as 0b1111 & 0b0111 & ~0b0011 = 0b0100, and is released when lane 2 arrives.
         alive = int(self.alive_bits[warp])
         if barriers.mask(warp, fragment) & alive & ~fragment.bits:
             return
@@ -184,10 +195,16 @@ class Warps:
     # Barriers of a block
 
     def arrive(self, warp: int, barrier: int, count: int, fragment: Fragment, waits: bool) -> None:
-        """The running fragment arrives at a barrier of its block; ``count``: threads, 0: all."""
+        """Let the running fragment arrive at a barrier of its block.
+
+        ``count``: number of threads that complete the barrier, 0 for all of the block.
+        """
         block = int(self.block_of[warp])
         gathering = self.gathering(block, barrier)
         whole = bool((fragment.lanes == self.alive[warp]).all())
+        # For example, a warp with 20 threads left counts as 32 at a barrier with a count of 64,
+        # since such counts are multiples of the warp size. At a barrier of all threads it counts as
+        # 20.
         gathering.arrived += WARP_LANES if count and whole else int(fragment.lanes.sum())
         gathering.count = count
         if waits:
@@ -200,11 +217,11 @@ class Warps:
         self._open_complete(block)
 
     def gathering(self, block: int, barrier: int) -> Gathering:
-        """Who has arrived at a barrier."""
+        """Return the state of a barrier of a block."""
         return self.gatherings.setdefault((block, barrier), Gathering())
 
     def pass_barrier(self, rows: npt.NDArray[np.intp], place: int) -> bool:
-        """All threads of these warps' blocks are here, and only they: all go on."""
+        """Let warps continue if they are all the warps of their blocks; return True if they do."""
         blocks = np.unique(self.block_of[rows])
         if any(block in blocks for block, _ in self.gatherings):
             return False
@@ -233,7 +250,7 @@ class Warps:
             self._continue(warp, fragment)
 
     def unlock(self) -> bool:
-        """Nobody can run: open the barriers that never fill up; whether that helped."""
+        """Release all barriers of blocks when no warp can run; return True if there were any."""
         waiting = [key for key, g in self.gatherings.items() if g.waiting]
         for key in waiting:
             for _, fragment in self.gatherings[key].waiting:
@@ -242,7 +259,7 @@ class Warps:
         return bool(waiting)
 
     def stop(self, rows: npt.NDArray[np.intp]) -> None:
-        """These warps end."""
+        """End these warps."""
         self.alive[rows] = False
         self.alive_bits[rows] = 0
         self.active[rows] = False
@@ -255,13 +272,13 @@ class Warps:
 
 
 class Barriers:
-    """Masks of convergence barriers: registers of the lanes that wait."""
+    """Masks of convergence barriers, which are stored in registers of the waiting lanes."""
 
     def __init__(self, values: list[Words | None]) -> None:
         self._values = values
 
     def mask(self, warp: int, fragment: Fragment) -> int:
-        """Whom a waiting fragment waits for."""
+        """Return the lanes that a waiting fragment waits for."""
         if fragment.register < 0:
             return fragment.mask
         masks = self._values[fragment.register]

@@ -1,7 +1,7 @@
-"""What each kind of integer operation computes, on arrays of 32-bit words.
+"""Integer operations on arrays of 32-bit words.
 
-Pure functions ``(detail, *sources) → results``; shapes broadcast. Shifts by 64 and more and sums
-beyond 64 bits do not occur in numpy, so they are spelled out here.
+They are pure functions ``(detail, *sources) → results`` whose shapes broadcast. Numpy does not
+define shifts by 64 and more, nor sums beyond 64 bits, so these are implemented here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SHIFT = np.uint64(32)
 
 
 def wide(low: Words, high: Words) -> npt.NDArray[np.uint64]:
-    """A pair of words as one."""
+    """Combine low and high words into 64-bit words."""
     return low.astype(np.uint64) | (high.astype(np.uint64) << _SHIFT)
 
 
 def halves(value: npt.NDArray[np.uint64]) -> tuple[Words, Words]:
-    """Low and high word."""
+    """Return the low and the high words."""
     return (value & _LOW).astype(np.uint32), (value >> _SHIFT).astype(np.uint32)
 
 
@@ -36,7 +36,7 @@ def _move(detail: Detail, a: Words) -> tuple[Words]:
 
 
 def _add(detail: Detail, *sources: Words) -> tuple[Any, ...]:
-    """Sums of plain words; the carries cost more and are asked for by :func:`carries`."""
+    """Return sums of words; :func:`carries` computes carries as well, at a higher cost."""
     negated = detail[0] if detail else 0
     total: Any = np.uint32(0)
     for place, source in enumerate(sources):
@@ -45,7 +45,8 @@ def _add(detail: Detail, *sources: Words) -> tuple[Any, ...]:
 
 
 def carries(detail: Detail, *sources: Words) -> tuple[Any, ...]:
-    """The sum, whether it is 2³² or more, whether it is 2³³ or more."""
+    """Return the sum, True if it is 2³² or more, and True if it is 2³³ or more."""
+    # For example, 2³² - 1 plus 1 gives 0, True, False.
     negated = detail[0] if detail else 0
     total: Any = np.uint64(0)
     for place, source in enumerate(sources):
@@ -84,7 +85,9 @@ _PAIRS: Mapping[int, Callable[[Any, Any], Any]] = {
 
 
 def _logic(detail: Detail, a: Words, b: Words, c: Words) -> tuple[Any]:
-    """Shannon's expansion in the first operand."""
+    """Evaluate a function of three operands by Shannon's expansion in the first one."""
+    # For example, table 0xCA is "b if a, else c": its low half 0xA, for bits with a = 0, is c, and
+    # its high half 0xC is b. The result is (a & b) | (~a & c).
     zero, one = detail[0] & 15, detail[0] >> 4
     if zero == one:
         return (_PAIRS[zero](b, c),)
@@ -113,7 +116,7 @@ def _select(detail: Detail, a: Words, b: Words, chosen: Words) -> tuple[Any]:
 
 
 def compare_ordered(relation: int, a: Any, b: Any) -> Any:
-    """``a relation b`` for ordered operands."""
+    """Return ``a relation b`` for ordered operands."""
     if relation == Relation.LT:
         return a < b
     if relation == Relation.EQ:
@@ -143,7 +146,7 @@ _STRICT = {
 
 
 def _compare_extended(detail: Detail, a: Words, b: Words, below: Words) -> tuple[Any]:
-    """The high words decide unless they are equal; ``below`` is the low words' comparison."""
+    """Compare high words; if they are equal, the result is ``below``, the low words' comparison."""
     relation, signed = detail
     (strictly,) = _compare((_STRICT[Relation(relation)], signed), a, b)
     return (strictly | ((a == b) & (below != 0)),)
@@ -168,6 +171,8 @@ def _minimum(detail: Detail, a: Words, b: Words, least: Words) -> tuple[Any]:
 
 
 def _permute(detail: Detail, a: Words, selector: Words, c: Words) -> tuple[Any]:
+    # For example, the selector 0x3210 returns a, and 0x0123 returns a with its bytes reversed. A
+    # nibble of 8 + n replicates the sign of byte n.
     source = wide(a, c)
     result: Any = np.uint32(0)
     for byte in range(4):
@@ -181,7 +186,8 @@ def _permute(detail: Detail, a: Words, selector: Words, c: Words) -> tuple[Any]:
 
 
 def count_bits(a: Words) -> Words:
-    """Set bits of each word."""
+    """Count the set bits of each word."""
+    # For example, 0b1011 becomes the counts of pairs, 01 and 10 (1 and 2), and their sum of 3.
     a = a - ((a >> np.uint32(1)) & np.uint32(0x55555555))
     a = (a & np.uint32(0x33333333)) + ((a >> np.uint32(2)) & np.uint32(0x33333333))
     a = (a + (a >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
@@ -194,6 +200,8 @@ def _count_bits(detail: Detail, a: Words) -> tuple[Words]:
 
 def _find_bit(detail: Detail, a: Words) -> tuple[Any]:
     signed, from_left = detail
+    # For example, 20 = 0b10100 has its highest bit at place 4. For a negative number the highest 0
+    # counts: -3, ~(-3) = 2, has place 1.
     value = np.where(a >> np.uint32(31), ~a, a) if signed else a
     place = np.frexp(value.astype(np.float64))[1] - 1  # exact: a word has 32 bits
     position = (31 - place) if from_left else place
@@ -212,6 +220,7 @@ def _bit_field(detail: Detail, start: Words, count: Words) -> tuple[Words]:
     limit = np.uint32(31)
     first = start & limit if detail[0] else np.minimum(start, 32)
     ones = count & limit if detail[0] else np.minimum(count, 32)
+    # For example, start 4 and count 3 give (2³ - 1) << 4 = 0x70.
     mask = (np.uint64(1) << ones.astype(np.uint64)) - np.uint64(1)
     return (halves(mask << first.astype(np.uint64))[0],)
 

@@ -1,4 +1,4 @@
-"""How much each warp of a block executed, and how blocks differ."""
+"""Work per warp of a block, and its differences between blocks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from perfassert.kernel.executed import (
 def work(
     execution: Execution, unique: Mapping[int, int], touched: Mapping[int, Touched]
 ) -> SampleWork:
-    """Means over the blocks, whose warps are put in order of what they executed, most first.
+    """Return the mean work of the blocks, with the warps of each block sorted by work, most first.
 
-    ``unique``: addresses that are one instruction's, and which; ``touched``: of global memory.
+    ``unique``: the instruction of each address that belongs to a single instruction. ``touched``:
+    accesses to global memory.
     """
     blocks, warps = len(execution.blocks), execution.warps_per_block
     by_block = execution.executed.reshape(blocks, warps, -1)
     totals = by_block.sum(axis=2)
+    # For example, the warps of two blocks execute (10, 30) and (40, 20) instructions. Sorted, they
+    # are (30, 10) and (40, 20), with means of 35 and 15.
     order = np.argsort(-totals, axis=1, kind="stable")
     flat = (order + np.arange(blocks)[:, None] * warps).T
     means = np.stack([execution.executed[rank].mean(axis=0) for rank in flat])
