@@ -1,1 +1,1 @@
-"""The advisor (GPA): who is to blame for each stall, what would help, by how much."""
+"""The advisor (GPA): causes of stalls, optimizations against them, and the speedup of each."""

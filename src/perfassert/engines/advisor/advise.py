@@ -1,4 +1,4 @@
-"""All optimizers on one case: ordered advice."""
+"""Advice for one case: suggestions of all optimizers, ordered by speedup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HOTSPOTS = 5  # that a piece of advice lists
 
 
 def own_optimizers() -> Sequence[Optimizer]:
-    """Table II of the paper, and what volumes make possible besides."""
+    """Return the optimizers of the paper's Table II, and those that volumes make possible."""
     return (
         stall_elimination.RegisterReuse(),
         stall_elimination.StrengthReduction(),
@@ -42,7 +42,7 @@ def own_optimizers() -> Sequence[Optimizer]:
 
 
 def optimizers_of_addresses() -> Sequence[Optimizer]:
-    """Those that accesses and launch are enough for."""
+    """Return the optimizers that need nothing but accesses and launch."""
     return (
         stall_elimination.MemoryTransactionReduction(),
         stall_elimination.Coalescing(),
@@ -54,15 +54,15 @@ def optimizers_of_addresses() -> Sequence[Optimizer]:
 
 
 def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, Match], ...]:
-    """Suggestions with the formula's estimate, the largest first; equal ones by name.
+    """Return suggestions with the formula's estimates, the largest first and equal ones by name.
 
-    Those that bring nothing by the formula are among them: a simulation may know better.
+    Suggestions without an effect by the formula are included, since a simulation may find one.
     """
     suggestions = []
     for optimizer in optimizers:
         try:
             match = optimizer.match(case)
-        except PluginError as error:  # which costs the plug-in's own advice and no other
+        except PluginError as error:  # only the advice of this plug-in is lost
             warnings.warn(str(error), PluginWarning, stacklevel=2)
             continue
         if match is None:
@@ -84,10 +84,12 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
 
 
 def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[dict[str, Any], ...]:
-    """The hottest pairs of lines; own speedups are no larger than that of all together.
+    """Return the hottest pairs of lines, each with a speedup of at most that of the suggestion.
 
-    Of them latency hiding mends the latency samples only (eqs. 2 and 3).
+    Latency hiding removes latency samples only (eqs. 2 and 3).
     """
+    # For example, 20 of 100 samples are blamed on a pair of lines: importance 0.2, speedup 100 / 80
+    # = 1.25.
     merged: dict[tuple[str, str], tuple[Blame, Count]] = {}
     for blame in match.blames:
         places = (case.place(blame.source), case.place(blame.use))
@@ -113,15 +115,17 @@ def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[di
 
 
 def _context(case: Case, match: Match) -> dict[str, Any]:
-    """Where the hottest blame lies; nothing of suggestions that are about the launch."""
+    """Return the place of the hottest blame; empty for suggestions about the launch."""
     if not match.blames:
         return {}
     return _around(case, max(match.blames, key=lambda b: b.count.all))
 
 
 def _around(case: Case, blame: Blame) -> dict[str, Any]:
-    """Function, loop and reason of a blame; file and line of the definition, and the calls that
-    lead to it from the kernel, the outermost first."""
+    """Return function, loop and reason of a blame, and file, line and call path of its source.
+
+    The call path begins at the kernel.
+    """
     source, use = case.instruction(blame.source), case.instruction(blame.use)
     return {
         "function": use.function,
@@ -134,7 +138,7 @@ def _around(case: Case, blame: Blame) -> dict[str, Any]:
 
 
 def _loop(case: Case, loop: int) -> str:
-    """``"loop at a.cu:30, 128 trips"``, or ``""`` outside of loops."""
+    """Return ``"loop at a.cu:30, 128 trips"``, or ``""`` outside of loops."""
     if loop < 0:
         return ""
     span, trips = case.code.loops[loop].span, case.trips.get(loop)

@@ -1,4 +1,4 @@
-"""Who is to blame for each stall (GPA §IV): from samples at uses to counts by source."""
+"""Attribution of stalls to their causes (GPA §IV): from samples at uses to counts by source."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _EXECUTION_CLASSES = {"shared": "shared_dependency", "constant": "constant_depen
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """``count`` samples at ``use`` that ``source`` caused; the two are one for other stalls.
+    """Samples at instruction ``use`` that instruction ``source`` caused.
 
-    ``reason``: as sampled; ``cls``: one of :data:`~perfassert.kernel.samples.STALLS`;
-    ``distance``: instructions on the longest path from source to use, 0 if they are one.
+    For stalls that no other instruction causes, the two are the same. ``reason`` is the sampled
+    one. ``cls`` is one of :data:`~perfassert.kernel.samples.STALLS`. ``distance`` is the number of
+    instructions on the longest path from source to use, 0 if they are the same.
     """
 
     source: int
@@ -41,10 +42,10 @@ class Blame:
 
 @dataclass(frozen=True, slots=True)
 class BlameResult:
-    """Blames by use, whose counts sum up to the samples.
+    """Blames by use; their counts sum up to the samples.
 
-    ``coverage_before``, ``coverage_after`` pruning: the share of nodes of the dependency graph
-    that have no operand with several sources (§VI.C); 1 where there is none.
+    ``coverage_before`` and ``coverage_after`` pruning are the fraction of nodes of the dependency
+    graph that have no operand with several sources (§VI.C). It is 1 for an empty graph.
     """
 
     blames: tuple[Blame, ...]
@@ -55,15 +56,15 @@ class BlameResult:
 def blame(code: Code, samples: Samples, latency_bounds: Mapping[str, float]) -> BlameResult:
     """Attribute samples to their causes.
 
-    ``latency_bounds``: cycles by operation class after which a result is there at the latest;
-    without an entry a class is never taken to be complete. What waiting warps wait for is taken
-    from ``samples.edges`` where that is known.
+    ``latency_bounds``: cycles by operation class after which a result is available at the latest. A
+    class without an entry is never assumed to be complete. If ``samples.edges`` says what waiting
+    warps wait for, it decides.
     """
     return _Blamer(code, samples, latency_bounds).result()
 
 
 def stall_class(reason: str, source: CodeInstruction, after_read: bool) -> str:
-    """The detailed stall reason by the opcode of the source (Figure 5)."""
+    """Return the detailed stall reason by the opcode of the source (Figure 5)."""
     if reason == MEMORY:
         return _MEMORY_CLASSES.get(source.space or "", MEMORY)
     if reason == EXECUTION:
@@ -74,14 +75,15 @@ def stall_class(reason: str, source: CodeInstruction, after_read: bool) -> str:
 
 
 def apportion(weights: Sequence[tuple[float, int]]) -> list[float]:
-    """Shares of stalls by (issue samples, path length) of each source: equation (1).
+    """Return the fraction of stalls per source from (issue samples, path length): equation (1).
 
-    R_issue is a source's part of the issue samples of all sources and R_path its part of their
-    inverse path lengths; S_i / S_j = R_path·R_issue / Σ R_path·R_issue. Without issue samples,
-    paths alone decide.
+    R_issue is the source's fraction of the issue samples of all sources. R_path is its fraction of
+    their inverse path lengths. S_i / S_j = R_path·R_issue / Σ R_path·R_issue. Without issue samples
+    the paths alone decide.
 
-    Of two sources that issue as often, the one 3 instructions ahead is blamed for three times as
-    much as the one 9 ahead; of two that are as far ahead, the one that issues three times as often:
+    For example, two sources issue equally often, 3 and 9 instructions before the use. The nearer
+    one is blamed for three times as many stalls. Two other sources have the same distance, and one
+    issues three times as often. It is blamed for three times as many stalls:
 
         >>> apportion([(10, 3), (10, 9)])
         [0.75, 0.25]
@@ -134,7 +136,7 @@ class _Blamer:
         return BlameResult(tuple(blames), *coverage)
 
     def find_edges(self, use: int, reason: str) -> list[Dependence]:
-        """Edges of the dependency graph before pruning."""
+        """Return the edges of the dependency graph before pruning."""
         if reason != SYNCHRONIZE:
             return list(self.dependences(use))
         if self.code.instructions[use].synchronizes:
@@ -142,7 +144,7 @@ class _Blamer:
         return list(self.slicer.synchronizations(use))
 
     def dependences(self, use: int) -> tuple[Dependence, ...]:
-        """The dependences of an instruction, computed once."""
+        """Return the dependences of an instruction, computed once."""
         if use not in self.slices:
             self.slices[use] = self.slicer.dependences(use)
         return self.slices[use]
@@ -161,7 +163,8 @@ class _Blamer:
         graph: Mapping[tuple[int, str], list[Dependence]],
         edges: Mapping[tuple[int, str], list[Dependence]],
     ) -> float:
-        """Single dependency coverage of ``edges`` among the nodes of ``graph``."""
+        """Return the single dependency coverage of ``edges`` among the nodes of ``graph``."""
+        # For example, one of four nodes reads R1, which two other nodes write: the coverage is 3/4.
         nodes = {use for use, _ in graph} | {d.source for ds in graph.values() for d in ds}
         sources: dict[tuple[int, str], set[int]] = {}
         for ds in edges.values():
@@ -172,7 +175,7 @@ class _Blamer:
         return (len(nodes) - len(several)) / len(nodes) if nodes else 1.0
 
     def causes(self, use: int, reason: str, kept: Sequence[Dependence]) -> list[Dependence]:
-        """The edges that stalls are shared among: those that the samples know, if any fit."""
+        """Return the edges that share the stalls: those known from samples, if any fit."""
         known = self.known.get(use)
         if not known:
             return list(kept)
@@ -190,7 +193,7 @@ class _Blamer:
         causes: Sequence[Dependence],
         distance: Mapping[tuple[int, int], int],
     ) -> list[Blame]:
-        """The samples of one reason at one instruction."""
+        """Return the blames for the samples of one reason at one instruction."""
         if not causes:
             return [Blame(use, use, reason, reason, count, 0)]
         result = []

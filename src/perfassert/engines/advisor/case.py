@@ -1,4 +1,4 @@
-"""What optimizers look at: the code, who is to blame for its stalls, and the launch."""
+"""Input of the optimizers: the code, the blames for its stalls, and the launch."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.roles import Role
 from perfassert.kernel.samples import SELECTED, Count, Samples
 
-WORSE = 1.1  # times the ideal: fewer sectors or wavefronts too many are left alone
+WORSE = 1.1  # ratio to the ideal sectors or wavefronts up to which nothing is suggested
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFacts:
-    """Per warp instruction: sectors and wavefronts, and what they would be at best.
+    """Sectors and wavefronts of an access per warp instruction, and their smallest possible values.
 
-    ``neighbours``: elements side by side that a thread accesses one by one, in as many
-    instructions, where one could; ``same``: whether it is a load of one element by all threads of
-    the launch; ``assumed``: something stands for an address that data decides on, so that none of
-    this is to be advised on.
+    ``neighbours`` is the number of adjacent elements that a thread accesses with one instruction
+    each, although one instruction could access all. ``same`` is True for a load of one element by
+    all threads of the launch. ``assumed`` is True if an address depends on data and was replaced by
+    an assumption, so that nothing should be suggested for it.
     """
 
     sectors: float
@@ -39,21 +39,25 @@ class AccessFacts:
 
     @property
     def is_dense(self) -> bool:
-        """Ask if sectors are as few as the bytes of neighbours need; one more where they are not
-        aligned."""
+        """True if the sectors are as few as the bytes need, or one more for lack of alignment."""
+        # For example, 32 lanes read 4 bytes each, ideally 4 sectors: 5 sectors (not aligned) are
+        # dense, 6 not.
         needed = self.neighbours * self.ideal_sectors
         return self.sectors <= max(WORSE * needed, needed + 1)
 
     @property
     def is_conflict_free(self) -> bool:
-        """Whether wavefronts are as few as the bytes need."""
+        """True if wavefronts are as few as the bytes need."""
         return self.wavefronts <= WORSE * self.ideal_wavefronts
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change that was predicted: what to say of it, how many times as fast it is, and the proof:
-    what was changed, with both times."""
+    """A change of the launch whose effect was predicted.
+
+    ``text`` describes it, and ``speedup`` is the predicted one. ``proof`` says what was changed,
+    with both times.
+    """
 
     text: str
     speedup: float
@@ -61,21 +65,22 @@ class Proposal:
     proof: str
 
     def match(self) -> Match:
-        """Return it as what an optimizer found; its speedup is the estimate."""
+        """Return the proposal as a match of an optimizer, with its speedup as the estimate."""
         return Match(self.text, speedup=self.speedup, changes=self.changes, proof=self.proof)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel, launched.
+    """A kernel and a launch, with samples and blames.
 
-    ``blocks``, ``threads``: of the launch, of a block; ``trips`` of loops where they are known;
-    ``accesses`` by instruction; ``most_speedup``: how many times as fast the launch could be before
-    its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
-    shape, ``sizes`` larger blocks or smaller ones, ``grids`` more of them, or None; ``layouts``: of
-    tiles that instructions access, in words and checked, or None. ``registers``, ``spill_bytes``
-    per thread, ``shared_bytes`` per block. ``sketch``: the code is that of a kernel by address
-    expressions, of which only accesses and launch are facts.
+    ``blocks`` are those of the launch, ``threads`` those of a block. ``trips`` holds trip counts of
+    loops that are known. ``accesses`` holds facts by instruction. ``most_speedup`` is the speedup
+    at which the busiest server would never be idle, None if unknown. ``shapes`` proposes another
+    block shape, ``sizes`` larger (True) or smaller blocks, and ``grids`` more blocks; each may
+    return None. ``layouts`` returns a layout of the tiles that instructions access, in words and
+    checked, or None. ``registers`` and ``spill_bytes`` are per thread, ``shared_bytes`` per block.
+    ``sketch`` is True for a kernel by address expressions, of which only accesses and launch are
+    facts.
     """
 
     code: Code
@@ -98,14 +103,14 @@ class Case:
     sketch: bool = False
 
     def limit_speedup(self, speedup: float, units: float = 1.0) -> float:
-        """No faster than the busiest server allows, on ``units`` times as many units."""
+        """Limit a speedup to what the busiest server allows, on ``units`` times as many SMs."""
         if self.most_speedup is None:
             return speedup
         return min(speedup, max(1.0, self.most_speedup * units))
 
     @cached_property
     def total(self) -> Count:
-        """All samples T, and the latency samples L."""
+        """Number of all samples T, and of the latency samples L."""
         return self.samples.total
 
     @cached_property
@@ -118,7 +123,7 @@ class Case:
 
     @cached_property
     def issue_probability(self) -> float:
-        """R_I: how often a sampled warp is the one that issues."""
+        """R_I, the probability that a sampled warp is the one that issues."""
         selected = sum(c.all for (_, why), c in self.samples.counts.items() if why == SELECTED)
         return selected / self.total.all if self.total.all else 0.0
 
@@ -129,40 +134,40 @@ class Case:
 
     @property
     def warps_per_scheduler(self) -> float:
-        """Warps that a scheduler of a busy unit has to choose from."""
+        """Resident warps per scheduler of a busy SM."""
         resident = min(self.occupancy.resident_blocks, -(-self.blocks // self.device.compute_units))
         return resident * self.warps_per_block / self.device.schedulers_per_unit
 
     def where(self, *spaces: str) -> frozenset[int]:
-        """Numbers of the instructions that touch one of these memories."""
+        """Return the numbers of the instructions that access one of these memory spaces."""
         return frozenset(i.index for i in self.code.instructions if i.space in spaces)
 
     def instruction(self, number: int) -> CodeInstruction:
-        """By number."""
+        """Return the instruction with this number."""
         return self.code.instructions[number]
 
     def of(self, *classes: str) -> Iterator[Blame]:
-        """Blames of these classes."""
+        """Yield the blames of these classes."""
         return (b for b in self.blames if b.cls in classes)
 
     def latency(self, number: int) -> float:
-        """Λ of an instruction's class in cycles."""
+        """Return Λ of an instruction's class in cycles, 0 if the device has no such class."""
         try:
             return self.device.operation(self.instruction(number).operation).completion
         except DeviceFileError:
             return 0.0
 
     def active_in(self, numbers: Iterable[int]) -> float:
-        """Active samples of several instructions."""
+        """Sum the active samples of several instructions."""
         return sum(self.active.get(n, 0.0) for n in numbers)
 
     def loop_body(self, loop: int) -> frozenset[int]:
-        """Numbers of the instructions in a loop, nested ones included."""
+        """Return the numbers of the instructions in a loop, including nested loops."""
         return self.bodies[loop]
 
     @cached_property
     def bodies(self) -> Sequence[frozenset[int]]:
-        """:meth:`loop_body` of every loop."""
+        """The result of :meth:`loop_body` for every loop."""
         result: list[set[int]] = [set() for _ in self.code.loops]
         for i in self.code.instructions:
             for loop in self.code.chain(i.loop):
@@ -171,33 +176,34 @@ class Case:
 
     @cached_property
     def mixes_precisions(self) -> bool:
-        """Ask if float is widened to double on the way."""
+        """True if the code widens floats to doubles."""
         return any(Role.WIDENS in i.roles for i in self.code.instructions)
 
     @cached_property
     def function_bodies(self) -> Mapping[str, frozenset[int]]:
-        """Numbers of the instructions of the kernel ("") and of the functions it calls."""
+        """Numbers of the instructions of the kernel ("") and of the functions that it calls."""
         result: dict[str, set[int]] = {}
         for i in self.code.instructions:
             result.setdefault(i.function, set()).add(i.index)
         return {name: frozenset(body) for name, body in result.items()}
 
     def scope(self, number: int) -> frozenset[int]:
-        """Instructions of the innermost loop around one, else of its function."""
+        """Return the instructions of the innermost loop around one, or of its function."""
         instruction = self.instruction(number)
         if instruction.loop >= 0:
             return self.loop_body(instruction.loop)
         return self.function_bodies[instruction.function]
 
     def place(self, number: int) -> str:
-        """The line of an instruction, else its number and label; of a sketch its access."""
+        """Return the line of an instruction, or its number and label; for a sketch its access."""
         i = self.instruction(number)
         if self.sketch:
             return i.label
         return i.span.short if i.span is not None else f"#{number} {i.label}"
 
     def common_loop(self, a: int, b: int) -> int:
-        """The innermost loop around both, or -1."""
+        """Return the innermost loop around both instructions, or -1."""
+        # For example, a lies in loops 0 > 1 and b in loops 0 > 2: the result is 0.
         first = self.code.chain(self.instruction(a).loop)
         second = set(self.code.chain(self.instruction(b).loop))
         return next((loop for loop in reversed(first) if loop in second), -1)
@@ -205,15 +211,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What an optimizer found.
+    """Result of an optimizer: a suggestion, and what it would change.
 
-    ``blames`` with the samples that it would remove or hide; ``hidden`` of latency hiding: how many
-    latency samples the active ones of the scopes can hide (else None); ``speedup`` where the
-    optimizer has its own estimate; ``rewrites`` of the model, or ``changes`` of the launch as
-    :func:`perfassert.whatif` takes them, to be simulated again; ``alternatives`` to the rewrites,
-    of which the fastest counts; ``same_work``: no server gets less to do, so that none of them can
-    be beaten; ``change``: rewrites as 0.3 stated them, of plug-ins; ``proof``: see
-    :class:`Proposal`.
+    ``blames`` hold the samples that the change would remove or hide. ``hidden``, for latency
+    hiding, is the number of latency samples that active samples of the scopes can hide. ``speedup``
+    is the optimizer's estimate, if it does not follow from the blames. ``rewrites`` change the
+    model, and ``changes`` the launch as :func:`perfassert.whatif` takes them; either is simulated
+    again. The fastest of the rewrites and their ``alternatives`` counts. ``same_work`` is True if
+    no server gets less work, so that the busiest one limits the speedup. ``change`` states rewrites
+    of plug-ins in the form of version 0.3. ``proof`` is that of :class:`Proposal`.
     """
 
     suggestion: str
@@ -229,7 +235,7 @@ class Match:
 
     @property
     def count(self) -> Count:
-        """M, and M^L."""
+        """Matched samples M, and matched latency samples Mᴸ."""
         result = Count()
         for blame in self.blames:
             result = result.plus(blame.count)
@@ -237,7 +243,7 @@ class Match:
 
 
 def lines(case: Case, blames: Iterable[Blame], most: int = 3) -> str:
-    """``"a.cu:12, a.cu:14"`` of the sources, the hottest first; ``""`` where no line is known."""
+    """Return ``"a.cu:12, a.cu:14"`` of the sources, hottest first; ``""`` if no line is known."""
     heat: dict[str, float] = {}
     for blame in blames:
         if case.instruction(blame.source).span is not None:

@@ -1,4 +1,7 @@
-"""Changes as optimizers of plug-ins stated them for 0.3, read as rewrites for one release more."""
+"""Changes in the form that plug-ins of version 0.3 use, converted to rewrites.
+
+The form is accepted for one more release.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,21 @@ from perfassert.errors import in_short
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """All of it at once; what is left empty stays. New code states
-    :mod:`~perfassert.engines.advisor.rewrites`.
+    """A set of changes that are made together; empty fields change nothing.
 
-    ``removed``: instructions that are gone; ``classes``: those that become another operation;
-    ``cheaper``: arithmetic of half the λ and Λ; ``unspilled``: nothing lives in local memory,
-    and registers hold it. ``constant``: loads of what is an operand from constant memory
-    instead; ``halved``: accesses of which every second transaction is left, while their data
-    crosses the L2 as before; ``joined``: accesses of neighbouring elements that become one;
-    ``coalesced``, ``conflict_free``: accesses that touch as few sectors, or rows of banks, as
-    their bytes fill. ``unrolled``: loops; ``reordered``: loops, or -1 for the code outside of
-    them, whose instructions an author reorders; ``scheduled``: those that the compiler schedules
-    anew, as what kept instructions apart is gone; ``asynchronous``: stores to
-    shared memory that are part of the load they are given with. ``balanced``: warps share their
-    work evenly; ``alone``: the last one that works does not wait for the others; ``early``: loads
-    of what is not written before are issued before barriers. ``registers`` of a thread,
-    ``shared_bytes`` and ``threads`` of a block, ``code_bytes`` that a unit goes through.
+    New code uses :mod:`~perfassert.engines.advisor.rewrites`. ``removed``: instructions to delete.
+    ``classes``: instructions that become another operation. ``cheaper``: arithmetic whose λ and Λ
+    are halved. ``unspilled``: registers replace local memory. ``constant``: loads that become
+    operands from constant memory. ``halved``: accesses with half of the transactions; their data
+    crosses the L2 as before. ``joined``: accesses of neighbouring elements that become one access.
+    ``coalesced``, ``conflict_free``: accesses with as few sectors, or rows of banks, as their bytes
+    fill. ``unrolled``: loops to unroll. ``reordered``: loops, or -1 for the code outside of them,
+    whose instructions an author reorders. ``scheduled``: loops that the compiler schedules again,
+    since what separated their instructions is gone. ``asynchronous``: stores to shared memory that
+    become part of the load given with them. ``balanced``: warps share their work evenly. ``alone``:
+    the last working warp does not wait for the others. ``early``: loads of data that is not written
+    before are issued before barriers. ``registers`` are per thread, ``shared_bytes`` and
+    ``threads`` per block. ``code_bytes``: code that an SM executes.
     """
 
     removed: frozenset[int] = frozenset()
@@ -52,9 +54,9 @@ class Change:
 
 
 def read_change(change: Change) -> tuple[rw.Rewrite, ...]:
-    """The rewrites that a change stands for, in the order in which they are made.
+    """Convert a change to rewrites, in the order in which they are made.
 
-    Raises ``TypeError`` for something else.
+    Raises ``TypeError`` if ``change`` is not a :class:`Change`.
     """
     if not isinstance(change, Change):
         raise TypeError(f"{in_short(change)} is no Change; state rewrites=(Remove(…),)")

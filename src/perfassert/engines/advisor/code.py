@@ -1,4 +1,4 @@
-"""The advisor's view of compiled code: operands, predicates, barriers and the flow of control."""
+"""Compiled code as the advisor needs it: operands, predicates, barriers and control flow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ NEVER = "!PT"
 
 @dataclass(frozen=True, slots=True)
 class CodeInstruction:
-    """One instruction.
+    """An instruction with its operands, barriers and place in the code.
 
-    ``label``: what it is called before people; ``space``: ``"local"``, ``"constant"``,
-    ``"global"`` (textures too), ``"shared"`` or None; ``predicate``: ``"P0"``, ``"!P0"``, or ``""``
-    where it is always executed; ``sets``, ``frees``: numbers of the barriers that its result, its
-    operand reads clear (-1: none); ``waits``: barriers that must be clear; ``block``: -1 where
-    control never arrives; ``loop``: the innermost one or -1; ``stall``: cycles until the warp may
-    issue the next instruction; ``roles``: what else it does.
+    ``label`` is its name for users. ``space`` is ``"local"``, ``"constant"``, ``"global"`` (also
+    for textures), ``"shared"`` or None. ``predicate`` is ``"P0"``, ``"!P0"``, or ``""`` if it is
+    always executed. ``sets`` is the barrier that its result clears, and ``frees`` the barrier that
+    the reading of its operands clears (-1: none). ``waits`` lists barriers that must be clear.
+    ``block`` is -1 if control never reaches it. ``loop`` is the innermost loop or -1. ``stall`` is
+    the number of cycles until the warp may issue the next instruction. ``roles`` hold further
+    properties.
     """
 
     index: int
@@ -48,17 +49,17 @@ class CodeInstruction:
 
     @property
     def synchronizes(self) -> bool:
-        """Whether it waits for other warps or for the order of memory."""
+        """True if the instruction waits for other warps or for the order of memory."""
         return Role.SYNCHRONIZES in self.roles or self.orders
 
     @property
     def orders(self) -> bool:
-        """Whether it is a memory fence, which waits for no other warp."""
+        """True if the instruction is a memory fence, which waits for no other warp."""
         return Role.ORDERS_MEMORY in self.roles
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Registers, predicates and virtual registers that it writes."""
+        """Registers, predicates and virtual registers that the instruction writes."""
         if self.predicate == NEVER:
             return ()
         barriers = {b for b in (self.sets, self.frees) if b >= 0}
@@ -67,13 +68,13 @@ class CodeInstruction:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Registers, predicates and virtual barrier registers that it reads."""
+        """Registers, predicates and virtual barrier registers that the instruction reads."""
         return (*self.uses, *(barrier_register(b) for b in self.waits))
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """Instructions ``start`` to ``stop`` (exclusive) and the blocks that may follow."""
+    """Instructions ``start`` to ``stop`` (exclusive), and the blocks that may follow them."""
 
     index: int
     start: int
@@ -84,7 +85,7 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class CodeLoop:
-    """A natural loop; ``trips``: how often its header is entered, None unless constant."""
+    """A natural loop; ``trips``: executions of its header per entry, None unless constant."""
 
     index: int
     parent: int
@@ -96,7 +97,7 @@ class CodeLoop:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """Instructions by number; ``blocks`` in reverse postorder, the entry first."""
+    """Instructions by number, and blocks in reverse postorder, the entry first."""
 
     instructions: tuple[CodeInstruction, ...]
     blocks: Mapping[int, CodeBlock]
@@ -104,7 +105,10 @@ class Code:
 
     @staticmethod
     def of(program: Program) -> Code:
-        """The view of a program; blocks that the description leaves out have no instructions."""
+        """Return the advisor's view of a program.
+
+        Blocks that the description leaves out have no instructions.
+        """
         blocks = {
             b: CodeBlock(b, p.start, p.stop, tuple(dict.fromkeys(p.successors)), p.loop)
             for b in program.order
@@ -122,7 +126,7 @@ class Code:
 
     @cached_property
     def predecessors(self) -> Mapping[int, tuple[int, ...]]:
-        """Blocks that a block may be entered from."""
+        """Blocks from which each block may be entered."""
         result: dict[int, list[int]] = {b: [] for b in self.blocks}
         for block in self.blocks.values():
             for target in block.successors:
@@ -131,22 +135,24 @@ class Code:
 
     @cached_property
     def predecessors_in_order(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """Blocks in reverse postorder with their predecessors."""
+        """Blocks in reverse postorder, with their predecessors."""
         return tuple((b, self.predecessors[b]) for b in self.blocks)
 
     def chain(self, loop: int) -> tuple[int, ...]:
-        """The loop and those around it, outermost first."""
+        """Return the loop and the loops around it, outermost first."""
         return loop_chain(self.loops, loop)
 
 
 def barrier_register(number: int) -> str:
-    """The virtual register of a barrier."""
+    """Return the virtual register of a barrier."""
     return f"B{number}"
 
 
 def call_path(program: Program, i: ProgramInstruction) -> tuple[SourceSpan, ...]:
-    """Where the kernel calls what an instruction lies in, the outermost first: calls, and calls
-    that the compiler inlined."""
+    """Return the calls that lead from the kernel to an instruction, outermost first.
+
+    Calls that the compiler inlined are included.
+    """
     inlined = tuple(dict.fromkeys(reversed(i.inlined)))  # listings repeat lines
     if i.call < 0:
         return inlined

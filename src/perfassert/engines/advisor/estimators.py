@@ -1,7 +1,7 @@
-"""What removing or hiding stalls, or other parallelism, would bring: GPA's equations (2)–(10).
+"""Estimated speedups of removing or hiding stalls, and of other parallelism: GPA's eqs. (2)–(10).
 
-Counts are samples, in any unit that is common to all of them; results are speedups ≥ 1 for code
-changes, above 0 for parallelism.
+Counts are samples, in any unit that is common to all of them. Results are speedups: at least 1 for
+code changes, above 0 for changes of the parallelism.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from dataclasses import dataclass
 
 
 def stall_elimination(total: float, matched: float) -> float:
-    """S = T / (T − M), eq. (2): all ``matched`` stalls disappear.
+    """Return S = T / (T − M), eq. (2): all ``matched`` stalls disappear.
 
-    Infinite where every sample is matched.
+    The speedup is infinite if every sample is matched. For example, 20 of 100 samples: 100 / 80 =
+    1.25.
     """
     return _speedup(total, matched)
 
 
 def latency_hiding(total: float, matched_latency: float, active: float = math.inf) -> float:
-    """S = T / (T − Min(A, Mᴸ)), eq. (4): matched latency samples are filled with active ones.
+    """Return S = T / (T − Min(A, Mᴸ)), eq. (4): active samples fill matched latency samples.
 
-    At most 2 where ``active`` and ``matched_latency`` are parts of ``total`` (theorem V.1).
-    Without ``active`` it is eq. (3), in which nothing bounds what can be filled.
+    The speedup is at most 2 if ``active`` and ``matched_latency`` are parts of ``total`` (theorem
+    V.1). Without ``active`` the result is that of eq. (3), which does not bound what can be filled.
+    For example, T = 100, A = 30 and Mᴸ = 60 give 100 / 70 = 1.43.
     """
     return _speedup(total, min(active, matched_latency))
 
@@ -34,12 +36,15 @@ def scoped_latency_hiding(
     matched_latency: Mapping[int, float],
     parents: Mapping[int, int],
 ) -> dict[int, float]:
-    """S_l = T / (T − Min(Σ_{l' ∈ nested(l)} A_l', M_l)), eq. (5), for each scope with matches.
+    """Return S_l = T / (T − Min(Σ_{l' ∈ nested(l)} A_l', M_l)), eq. (5), for each matched scope.
 
-    Scopes are loops or functions by number. ``active``: samples in a scope itself and not in one
-    inside it; ``nested(l)`` is ``l`` and all scopes inside it. ``matched_latency``: all samples
-    that are matched for a scope. ``parents``: the scope around each; none or -1 for the outermost.
+    Scopes are loops or functions by number. ``active``: samples in a scope, without those in nested
+    scopes. ``nested(l)`` consists of ``l`` and all scopes inside it. ``matched_latency``: all
+    samples that are matched for a scope. ``parents``: the scope around each scope, missing or -1
+    for the outermost.
     """
+    # For example, loop 1 lies in loop 0, with 20 and 10 active samples. Loop 1 can hide 20 samples,
+    # and loop 0 can hide 30.
     within: dict[int, float] = {}
     for scope, count in active.items():
         around = scope
@@ -53,10 +58,11 @@ def scoped_latency_hiding(
 
 
 def issue_rate(issue_probability: float, warps: float) -> float:
-    """I = 1 − (1 − R_I)^W, eqs. (8) and (9): how often a scheduler has a warp that can issue.
+    """Return I = 1 − (1 − R_I)^W, eqs. (8) and (9): the rate at which a scheduler can issue.
 
-    ``issue_probability``: R_I, that one warp can at a given moment (its selected samples over all
-    its samples); ``warps``: W, resident warps per scheduler.
+    ``issue_probability`` is R_I, the probability that one warp can issue at a given moment (its
+    selected samples over all its samples). ``warps`` is W, the resident warps per scheduler. For
+    example, R_I = 0.1 and W = 4 give 1 − 0.9⁴ = 0.344.
     """
     if issue_probability >= 1:
         return 1.0 if warps > 0 else 0.0
@@ -74,11 +80,11 @@ class Parallelism:
 def parallel(
     issue_probability: float, old: Parallelism, new: Parallelism, factor: float = 1.0
 ) -> float:
-    """S = 1/C_W · C_I · f, eq. (10), for a change of blocks or threads.
+    """Return S = 1/C_W · C_I · f, eq. (10), for a change of blocks or threads.
 
-    C_W (eq. 6): new over old warps that a scheduler executes over the launch (for a single wave
-    those that are resident); C_I (eq. 7): new over old issue rate with the resident warps.
-    ``factor``: f, what else the change brings.
+    C_W (eq. 6) is the ratio of new to old warps that a scheduler executes over the launch. For a
+    single wave these are the resident warps. C_I (eq. 7) is the ratio of new to old issue rates
+    with the resident warps. ``factor`` is f, the effect of everything else that the change brings.
     """
     before = issue_rate(issue_probability, old.resident)
     rate = issue_rate(issue_probability, new.resident) / before if before > 0 else 1.0

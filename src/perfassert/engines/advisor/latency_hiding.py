@@ -20,9 +20,8 @@ from perfassert.kernel.roles import Role
 from perfassert.shipped import model_integer
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
-_CADENCE = model_integer("stall_count_cycles")
-_WORTH = 0.01  # of the samples: loops with fewer waits are left as they are
-_SMALL = 3000  # instructions: larger functions are not worth inlining
+_WORTH = 0.01  # fraction of the samples; loops with fewer waits are not changed
+_SMALL = 3000  # instructions of a function; larger ones are not worth inlining
 _NEAR = 32  # instructions between definition and use that still count as close together
 
 
@@ -33,7 +32,7 @@ _BY_HAND = (
 
 
 class LoopUnrolling:
-    """Waits within an iteration of a loop that other iterations could fill."""
+    """Optimizer for waits within an iteration of a loop that other iterations could fill."""
 
     name, category = "Loop Unrolling", LATENCY_HIDING
 
@@ -49,7 +48,9 @@ class LoopUnrolling:
         groups = []
         for loop, blames in by_loop.items():
             waits = sum(b.count.latency for b in blames)
-            left = 1 / case.trips[loop] if loop in case.trips else 0.0  # of the first iteration
+            left = (
+                1 / case.trips[loop] if loop in case.trips else 0.0
+            )  # one iteration keeps its waits
             groups.append((case.loop_body(loop), waits * (1 - left)))
         blames = [b for group in by_loop.values() for b in group]
         hottest = max(by_loop, key=lambda loop: sum(b.count.latency for b in by_loop[loop]))
@@ -68,7 +69,9 @@ class LoopUnrolling:
 
 
 def _hot(case: Case, blames_by_loop: Iterable[tuple[int, Blame]]) -> frozenset[int]:
-    """Loops in which enough is waited to be worth a change, and always the hottest."""
+    """Return the loops with enough waits to be worth a change, at least the hottest."""
+    # For example, of 1,000 samples loop 0 has 500 waits and loop 1 has 4: the bound is 10, and the
+    # result is {0}. If loop 1 were the only one, the bound would be 4 and the result {1}.
     waits: dict[int, float] = {}
     for loop, blame in blames_by_loop:
         waits[loop] = waits.get(loop, 0.0) + blame.count.latency
@@ -78,13 +81,13 @@ def _hot(case: Case, blames_by_loop: Iterable[tuple[int, Blame]]) -> frozenset[i
 
 
 def _overlaps(case: Case, loop: int) -> bool:
-    """Whether there is a next iteration, which warps begin without waiting for each other."""
+    """Return True if warps can start a next iteration without waiting for each other."""
     repeats = loop >= 0 and case.trips.get(loop, 2.0) > 1
     return repeats and not any(case.instruction(n).synchronizes for n in case.loop_body(loop))
 
 
 class CodeReordering:
-    """Waits of a use that follows its definition too closely."""
+    """Optimizer for waits of a use that follows its definition too closely."""
 
     name, category = "Code Reordering", LATENCY_HIDING
 
@@ -107,7 +110,7 @@ class CodeReordering:
 
 
 class FunctionInlining:
-    """Waits in device functions that were not inlined, and where they are called."""
+    """Optimizer for waits in device functions that are not inlined, and at their calls."""
 
     name, category = "Function Inlining", LATENCY_HIDING
 
@@ -143,7 +146,7 @@ class FunctionInlining:
 
 
 class AsynchronousCopy:
-    """Loads that only pass through registers on their way to shared memory (from sm_80 on)."""
+    """Optimizer for loads that only pass through registers to shared memory (sm_80 and later)."""
 
     name, category = "Asynchronous Copy", LATENCY_HIDING
 
@@ -168,8 +171,11 @@ class AsynchronousCopy:
 
 
 def _waits(case: Case) -> Iterator[Blame]:
-    """Waits for results that other instructions could fill. The second cycle that a warp
-    instruction takes of a pipeline of half its width is none of them."""
+    """Yield the waits for results that other instructions could fill.
+
+    A pipeline of half a warp's width is busy for two cycles per instruction. Waiting for the second
+    cycle is left out.
+    """
     for blame in case.of(*_WAITS):
         before = case.instruction(max(0, blame.use - 1))
         fixed = case.instruction(blame.source).sets < 0
@@ -178,7 +184,7 @@ def _waits(case: Case) -> Iterator[Blame]:
 
 
 def _brought_along(case: Case, body: Iterable[int]) -> bool:
-    """Whether the compiler brought a function along."""
+    """Return True if a function comes from a library of the compiler."""
     return any(Role.IN_LIBRARY in case.instruction(n).roles for n in body)
 
 
@@ -190,8 +196,8 @@ def _generation(arch: str) -> int:
 def _latency_hidden_in(
     case: Case, blames: Sequence[Blame], scope: Callable[[Blame], frozenset[int]]
 ) -> float:
-    """What the scopes of all blames together can hide."""
-    # Scopes are large and shared by many blames: distinguished by identity.
+    """Return the latency samples that the scopes of all blames together can hide."""
+    # Scopes are large and shared by many blames, so they are compared by identity.
     groups: dict[int, tuple[frozenset[int], float]] = {}
     for blame in blames:
         body = scope(blame)
@@ -201,11 +207,13 @@ def _latency_hidden_in(
 
 
 def hidden_latency(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -> float:
-    """Latency samples that the active ones of their scopes hide: eq. (5) for several scopes.
+    """Return the latency samples that active samples hide: eq. (5) for several scopes.
 
-    Each scope hides no more than its active samples, those of nested scopes among them, and no
-    active sample hides twice: what an inner scope has used is not there for the outer one.
+    A scope hides at most its active samples, including those of nested scopes. No active sample
+    hides twice: an outer scope cannot use the samples that an inner scope has used.
     """
+    # For example, an inner loop with 10 active samples and 6 waits hides 6, and 4 active samples
+    # are left. The outer loop has 5 more active samples and 20 waits: it hides 9. The sum is 15.
     left = dict(case.active)
     hidden = 0.0
     for body, waits in sorted(groups, key=lambda group: (len(group[0]), min(group[0]))):
@@ -220,7 +228,7 @@ def hidden_latency(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -
 
 
 def _calls(code: Code, functions: Collection[str]) -> set[int]:
-    """Instructions that call one of these: control goes on in a copy of the function."""
+    """Return instructions that call one of these functions and continue in a copy of it."""
     return {
         b.stop - 1 for b in code.blocks.values()
         if b.stop > b.start and Role.CALLS in code.instructions[b.stop - 1].roles
@@ -230,7 +238,7 @@ def _calls(code: Code, functions: Collection[str]) -> set[int]:
 
 
 def _returns(code: Code, functions: Collection[str]) -> frozenset[int]:
-    """Instructions after which control leaves one of these functions."""
+    """Return instructions after which control leaves one of these functions."""
     ends = [(b, code.instructions[b.stop - 1]) for b in code.blocks.values() if b.stop > b.start]
     return frozenset(
         last.index for b, last in ends
@@ -241,7 +249,7 @@ def _returns(code: Code, functions: Collection[str]) -> frozenset[int]:
 
 
 def _for_calls(code: Code, functions: Collection[str], calls: Collection[int]) -> frozenset[int]:
-    """Moves of constants and of the address to return to, around calls and in the functions."""
+    """Return moves of constants and return addresses, around calls and in the functions."""
     around = {code.instructions[n].block for n in calls}
     return frozenset(
         i.index for i in code.instructions
@@ -251,7 +259,7 @@ def _for_calls(code: Code, functions: Collection[str], calls: Collection[int]) -
 
 
 class _BetweenBarriers:
-    """The scope of a pair, less what lies beyond a barrier before or after both."""
+    """Scopes of pairs of instructions, cut at the barriers before and after both."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -259,13 +267,15 @@ class _BetweenBarriers:
         self._bodies: dict[tuple[int, int, int], frozenset[int]] = {}
 
     def scope(self, blame: Blame) -> frozenset[int]:
-        """One object for all pairs of the same scope."""
+        """Return the scope of a pair, as the same object for all pairs with the same scope."""
         scope = self._case.scope(blame.use)
         if id(scope) not in self._fences:
             code = self._case.code.instructions
             self._fences[id(scope)] = sorted(n for n in scope if code[n].synchronizes)
         fences = self._fences[id(scope)]
         low, high = min(blame.source, blame.use), max(blame.source, blame.use)
+        # For example, a loop of instructions 10 to 29 has barriers at 15 and 25. The scope of the
+        # pair 17 and 20 is 16 to 24, and that of 12 and 14 is 10 to 14.
         before, after = bisect_right(fences, low), bisect_left(fences, high)
         first = fences[before - 1] if before else -1
         last = fences[after] if after < len(fences) else len(self._case.code.instructions)

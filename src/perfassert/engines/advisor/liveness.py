@@ -1,4 +1,4 @@
-"""How many registers hold a value that is still read: fewer than those would have to be spilled."""
+"""Registers that hold a value that is still read: with fewer registers values must be spilled."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from perfassert.engines.advisor.code import Code, CodeBlock
 
 
 def most_alive(code: Code) -> int:
-    """Registers of a thread that are alive at once, where they are most. What an instruction under
-    a predicate writes may have been there before."""
+    """Return the largest number of registers of a thread that are live at a time.
+
+    An instruction under a predicate does not end the life of the old value of its result.
+    """
     arriving = dict.fromkeys(code.blocks, frozenset[str]())
     waiting = set(code.blocks)
     while waiting:
@@ -27,7 +29,9 @@ def _leaving(block: CodeBlock, arriving: dict[int, frozenset[str]]) -> set[str]:
 
 
 def _back(code: Code, block: CodeBlock, alive: set[str]) -> tuple[set[str], int]:
-    """What is alive before the block, given what is after it, and the most at once inside."""
+    """Return the live registers before a block, given those after it, and their maximum inside."""
+    # For example, ``R1 = R2 + R3; R4 = R1 + R2`` with R4 live after the block: before the second
+    # instruction R1 and R2 are live, before the first R2 and R3. The maximum is 2.
     most = len(alive)
     for i in reversed(code.instructions[block.start : block.stop]):
         most = max(most, len(alive | _general(i.defines)))
@@ -39,5 +43,5 @@ def _back(code: Code, block: CodeBlock, alive: set[str]) -> tuple[set[str], int]
 
 
 def _general(names: Iterable[str]) -> set[str]:
-    """Without predicates and uniform registers."""
+    """Return the general registers, without predicates and uniform registers."""
     return {n for n in names if n.startswith("R")}

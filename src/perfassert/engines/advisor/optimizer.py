@@ -1,4 +1,4 @@
-"""What an optimizer is, and how its estimate follows from its category (GPA §V)."""
+"""The interface of an optimizer, and the estimate that follows from its category (GPA §V)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ STALL_ELIMINATION = "stall elimination"
 LATENCY_HIDING = "latency hiding"
 PARALLEL = "parallel"
 CATEGORIES = (STALL_ELIMINATION, LATENCY_HIDING, PARALLEL)
-_MOST = 100.0  # times as fast: an estimate of more is not taken at its word
+_MOST = 100.0  # largest speedup that is estimated
 
 
 class Optimizer(Protocol):
-    """Matches one pattern of inefficiency. Found through the hook ``perfassert_optimizers``."""
+    """A matcher of one inefficiency pattern, found through the hook ``perfassert_optimizers``."""
 
     name: str
     category: str
 
     def match(self, case: Case) -> Match | None:
-        """What it can improve, or None."""
+        """Return the improvement that the optimizer suggests, or None."""
 
 
 def speedup(case: Case, match: Match, category: str) -> float:
-    """Eqs. (2) and (4), the latter within what active samples can hide; optimizers that change
-    the launch bring their own (eq. 10). Hiding latency cannot beat the busiest server."""
+    """Estimate the speedup of a match.
+
+    Stall elimination uses eq. (2), limited by the busiest server if the work stays the same.
+    Latency hiding uses eq. (4), limited by the active samples and by the busiest server. Optimizers
+    that change the launch bring an estimate by eq. (10).
+    """
     if match.speedup is not None:
         return min(match.speedup, _MOST)
     if category == STALL_ELIMINATION:

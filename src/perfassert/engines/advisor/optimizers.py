@@ -1,4 +1,4 @@
-"""The optimizers that advise: perfassert's own and those of plug-ins."""
+"""The set of optimizers: those of this package and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _FORMER = (
 
 
 def all_optimizers() -> Sequence[Optimizer]:
-    """Own ones first."""
+    """Return all optimizers, those of this package first."""
     return (*own_optimizers(), *plugged_optimizers().values())
 
 
 def plugged_optimizers() -> Contributions[Optimizer]:
-    """What plug-ins add, by name."""
+    """Return the optimizers of plug-ins by name."""
     return gather("perfassert_optimizers", _read_optimizers, (o.name for o in own_optimizers()))
 
 
 @dataclass(slots=True)
 class _Plugged:
-    """An optimizer of a plug-in; what its ``match`` raises names the plug-in."""
+    """An optimizer of a plug-in; errors that its ``match`` raises name the plug-in."""
 
     name: str
     category: str
@@ -54,7 +54,7 @@ def _read_optimizers(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]
 
 
 def _check_match(match: Callable[[Case], Any]) -> Callable[[Case], Match | None]:
-    """Wrap a plug-in's ``match``: whatever it returns but a :class:`Match` or None is an error."""
+    """Wrap a plug-in's ``match``; a result other than a :class:`Match` or None is an error."""
 
     def call(case: Case) -> Match | None:
         result = match(case)

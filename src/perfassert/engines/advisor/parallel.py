@@ -16,13 +16,16 @@ from perfassert.engines.advisor.rewrites import (
 )
 from perfassert.hardware.occupancy import occupancy
 
-_LIGHTER = 1.02  # times the warps of the busiest unit: less is not worth a prediction
-_NEARLY = 1.1  # times the fewest: blocks that are larger are launched faster, and share more
+_LIGHTER = 1.02  # ratio of warps on the busiest SM below which no prediction is made
+_NEARLY = 1.1  # ratio to the fewest warps; within it the largest blocks win (launch cost, sharing)
 
 
 class BlockIncrease:
-    """Fewer blocks than SMs, too few for all SMs to have as much to do, or, where a loop strides by
-    the grid, to hide latencies; blocks so large that they leave room on an SM."""
+    """Optimizer for launches whose blocks are too few or too large for the SMs.
+
+    There are fewer blocks than SMs, or the blocks are distributed unevenly, or a loop strides by
+    the grid and too few blocks hide latencies, or large blocks leave room on an SM.
+    """
 
     name, category = "Block Increase", PARALLEL
 
@@ -32,7 +35,9 @@ class BlockIncrease:
             return more.match()
         if warps < 2:
             return None
-        # Warps on the busiest unit, for blocks of so many warps.
+        # Blocks of w warps, and warps on the busiest SM with them. For example, 10 blocks of 8
+        # warps on 8 SMs put 16 warps on the busiest one. 16 blocks of 5 warps put 10 on each SM,
+        # the fewest.
         split = {w: -(-case.blocks * warps // w) for w in range(warps, 0, -1)}
         loads = {w: -(-split[w] // units) * w for w in split}
         width = max(w for w in loads if loads[w] <= _NEARLY * min(loads.values()))
@@ -68,8 +73,10 @@ class BlockIncrease:
 
 
 class ThreadIncrease:
-    """Occupancy limited by the number of blocks, or time spent on launching them: each has too few
-    threads."""
+    """Optimizer for blocks with too few threads.
+
+    The number of blocks limits the occupancy, or the launch of blocks takes time.
+    """
 
     name, category = "Thread Increase", PARALLEL
 
@@ -87,12 +94,12 @@ class ThreadIncrease:
             if wider.fraction <= best.fraction and threads >= case.device.warp_size:
                 break
             threads, best = threads * 2, wider
-        lanes = min(1.0, case.threads / case.device.warp_size)  # of a warp that are in use
+        lanes = min(1.0, case.threads / case.device.warp_size)  # fraction of a warp in use
         if threads == case.threads:
             return None
         total = case.blocks * case.warps_per_block
-        executed = total * lanes  # full warps take the work of several that were not
-        # No more reside than the launch has.
+        executed = total * lanes  # a full warp does the work of several partly used ones
+        # At most the warps of the launch are resident.
         share = executed / (case.device.compute_units * case.device.schedulers_per_unit)
         resident = min(best.warps_per_unit / case.device.schedulers_per_unit, share)
         speedup = parallel(
@@ -110,8 +117,14 @@ class ThreadIncrease:
 
 
 def without_contention(case: Case, share: float, warps: float) -> float:
-    """f: stalls of warps that compete for pipes, for the memory queue and for issue slots are there
-    for the ``share`` of warps that is left of them; with one per scheduler there are none."""
+    """Return f, the speedup from fewer stalls of warps that compete.
+
+    They compete for pipes, for the memory queue and for issue slots. A fraction ``share`` of the
+    warps is left and keeps that fraction of the stalls. With one warp per scheduler there are no
+    such stalls.
+    """
+    # For example, 40 of 100 samples are such stalls. If half of the warps are left, 20 samples
+    # disappear: f = 100 / 80 = 1.25.
     contended = sum(b.count.all for b in case.of("pipe_busy", "memory_throttle", "not_selected"))
     gone = 1.0 if warps <= 1 else max(0.0, 1 - share)
     return stall_elimination(case.total.all, contended * gone)
@@ -122,7 +135,7 @@ def _shared_bytes(case: Case, threads: int) -> int:
 
 
 class OccupancyIncrease:
-    """Occupancy limited by registers or shared memory, and too few warps to issue from."""
+    """Optimizer for occupancy limited by registers or shared memory, if it leaves too few warps."""
 
     name, category = "Occupancy Increase", PARALLEL
 
@@ -155,7 +168,7 @@ class OccupancyIncrease:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Less of what limits occupancy, in words, and the blocks that reside with it."""
+    """A reduction of what limits occupancy, in words, and the blocks that reside with it."""
 
     text: str
     blocks: int
@@ -163,8 +176,11 @@ class _Cut:
 
 
 def _cuts(case: Case) -> list[_Cut]:
-    """The smallest cut in registers that lets more blocks reside, with those that are alive at once
-    kept; of shared memory also the one with which something else is the limit."""
+    """Return the smallest reductions that let more blocks reside.
+
+    Registers are not reduced below those that are live at a time. For shared memory there is a
+    second reduction, after which something else is the limit.
+    """
     resident, device = case.occupancy.resident_blocks, case.device
     if case.occupancy.limited_by == "registers":
         for registers in range(case.registers - 1, max(15, most_alive(case.code) - 1), -1):
@@ -173,6 +189,8 @@ def _cuts(case: Case) -> list[_Cut]:
                 text = f"{registers} instead of {case.registers} registers per thread"
                 return [_Cut(text, reached.resident_blocks, SetRegisters(registers))]
         return []
+    # For example, 60 KiB per block let 2 blocks reside, and without shared memory 5 would. The
+    # reductions are to the sizes that let 3 and 5 reside.
     without = occupancy(device, case.threads, case.registers, 0).resident_blocks
     cuts: list[_Cut] = []
     for blocks in sorted({resident + 1, without}):
@@ -187,7 +205,7 @@ def _cuts(case: Case) -> list[_Cut]:
 
 
 class BlockShape:
-    """Another shape of the block moves less, or fills the units better."""
+    """Optimizer for block shapes: another shape moves less data or fills the SMs better."""
 
     name, category = "Block Shape", PARALLEL
 

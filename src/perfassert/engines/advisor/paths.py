@@ -1,6 +1,7 @@
-"""Lengths of paths between instructions, for many pairs at once.
+"""Lengths of paths between instructions, for many pairs at a time.
 
-A length counts the later instruction and not the earlier one: neighbours are 1 apart.
+The length counts the later instruction and not the earlier one: adjacent instructions have a
+distance of 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ InstructionPair = tuple[int, int]
 
 
 class Paths:
-    """Distances in the flow graph of one code; instructions that are never reached have none."""
+    """Distances in the control-flow graph of one code; unreached instructions have none."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -34,14 +35,15 @@ class Paths:
         self._issue = list(accumulate(cycles, initial=0))
 
     def longest(self, pairs: Iterable[InstructionPair]) -> dict[InstructionPair, int]:
-        """Instructions on the longest acyclic path, with as few back edges as there can be.
+        """Count the instructions on the longest acyclic path of each pair.
 
-        Such a path visits no block twice; without that bound the question has no fast answer.
+        The path has the fewest back edges and visits no block twice. Without that bound no fast
+        algorithm is known.
         """
         return self._lengths(pairs, self._count, self._farthest)
 
     def soonest(self, pairs: Iterable[InstructionPair]) -> dict[InstructionPair, int]:
-        """Cycles in which a warp can get from one to the other at best, by stall counts."""
+        """Return the fewest cycles in which a warp gets from one to the other, by stall counts."""
         return self._lengths(pairs, self._issue, self._nearest)
 
     def _lengths(
@@ -70,6 +72,9 @@ class Paths:
                     at = self._order[instructions[use_index].block]
                     middle = int(table[at, column])
                     if 0 <= middle < _FAR:
+                        # For example, instruction 3 of block 0-5 and instruction 10 of block 8-11,
+                        # with a block of 2 instructions between them: 6 - 3 = 3 to the end of the
+                        # first block, 2 in the middle and 10 - 8 = 2 in the last block: 7.
                         head = until[self._blocks[row].stop] - until[source_index]
                         tail = until[use_index] - until[self._blocks[at].start]
                         result[(source_index, use_index)] = head + middle + tail
@@ -79,7 +84,7 @@ class Paths:
         return [until[b.stop] - until[b.start] for b in self._blocks]
 
     def _nearest(self, sources: Sequence[int], until: Sequence[int]) -> _Rows:
-        """Least lengths from the end of each source block to the start of every block."""
+        """Return the least lengths from the end of each source block to the start of each block."""
         weights = self._weights(until)
         table = np.full((len(self._blocks), len(sources)), _FAR, np.int64)
         for column, source in enumerate(sources):
@@ -98,9 +103,16 @@ class Paths:
         return table
 
     def _farthest(self, sources: Sequence[int], until: Sequence[int]) -> _Rows:
-        """Greatest lengths over paths with the fewest back edges; negative: no path."""
+        """Return the greatest lengths over paths with the fewest back edges; negative: no path.
+
+        Lengths count from the end of each source block to the start of every block.
+        """
         weights = self._weights(until)
         table = np.full((len(self._blocks), len(sources)), -_FAR, np.int64)
+        # For example, blocks 0 → 1 → 2 and 0 → 2, with 3 instructions in block 1. From the end of
+        # block 0 to block 2 the longest path has 3 instructions, through block 1. ``layer`` holds
+        # lengths with k back edges, ``following`` those with k + 1. A block keeps the length of its
+        # first layer.
         layer, following = table.copy(), table.copy()
         for column, source in enumerate(sources):
             for target in self._targets[source]:

@@ -1,7 +1,7 @@
-"""Which dependences can have caused the stalls of one reason (GPA §IV, "Prune cold edges").
+"""Pruning of dependences that cannot have caused stalls (GPA §IV, "Prune cold edges").
 
-By opcode is a fact. The other two rules are heuristics, so a stall that was observed keeps its
-sources where one of them would leave it none.
+The opcode rule is exact. The two other rules are heuristics. A stall that was observed keeps its
+sources if one of these rules would leave none.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ MEMORY = "memory_dependency"
 EXECUTION = "execution_dependency"
 SYNCHRONIZE = "synchronization"
 DEPENDENCES = (MEMORY, EXECUTION, SYNCHRONIZE)
-"""Reasons that another instruction is to blame for."""
+"""Reasons for which another instruction is to blame."""
 CONSTANT = "constant_dependency"
-"""The instruction itself is to blame (a miss in the constant cache), unless samples know better."""
+"""Reason caused by the instruction itself (a constant cache miss), unless samples say otherwise."""
 _MEMORY = ("local", "constant", "global")
 
 
 def can_cause(reason: str, source: CodeInstruction, after_read: bool = False) -> bool:
-    """Opcode rule: whether an instruction can make others stall for ``reason``.
+    """Return True if an instruction can make others stall for ``reason``: the opcode rule.
 
-    Shared memory makes execution dependences; so does, of any instruction, the reading of its
-    operands (``after_read``).
+    Shared memory causes execution dependences. So does any instruction whose reading of its
+    operands others wait for (``after_read``).
     """
     if reason == MEMORY:
         return source.space in _MEMORY
@@ -39,12 +39,15 @@ def can_cause(reason: str, source: CodeInstruction, after_read: bool = False) ->
 
 
 class Observed:
-    """Dominator rule: stalls on an instruction would be seen at the first user of its result.
+    """Dominator rule: stalls on an instruction are observed at the first user of its result.
 
-    A dependence is cold where every path between its ends that keeps the value has an instruction
-    without a predicate that uses the operand too. Those may differ from path to path, while the
-    paper asks for one on all of them. Waiting for the barrier that the source's result clears is
-    a use, and one that no predicate prevents: barriers are checked before an instruction issues.
+    A dependence is cold if every path between its ends that keeps the value has an unpredicated
+    instruction that uses the operand, too. These instructions may differ from path to path, while
+    the paper requires one on all paths. Waiting for the barrier that the source's result clears is
+    a use. No predicate prevents it, since barriers are checked before an instruction issues.
+
+    For example, in ``R1 = load; R2 = R1 + 1; R3 = R1 * 2`` a warp waits for the load at the
+    addition. A stall at the multiplication is not blamed on the load.
     """
 
     def __init__(self, code: Code, slicer: Slicer) -> None:
@@ -73,12 +76,15 @@ class Observed:
         return generated, killed
 
     def _ends(self, i: CodeInstruction) -> tuple[str, ...]:
-        """Operands whose facts end at an instruction; a second write of a barrier ends none."""
+        """Return the operands whose facts end at an instruction.
+
+        A second write of a barrier ends no fact.
+        """
         waits = tuple(barrier_register(b) for b in i.waits)
         return waits if i.predicate else tuple(dict.fromkeys((*i.uses, *i.defines, *waits)))
 
     def cold(self, dependence: Dependence) -> bool:
-        """Whether the stall would have been observed earlier on every path."""
+        """Return True if the stall would have been observed earlier on every path."""
         source = self._code.instructions[dependence.source]
         operands = dependence.operands
         if SYNCHRONIZATION in operands:
@@ -106,7 +112,7 @@ class Observed:
 
 
 class Pruner:
-    """The three rules over the dependences of instructions of one code."""
+    """The three pruning rules for the dependences of one code."""
 
     def __init__(
         self, code: Code, slicer: Slicer, paths: Paths, latency_bounds: Mapping[str, float]
@@ -118,10 +124,10 @@ class Pruner:
         self._soonest: dict[tuple[int, int], int] = {}
 
     def by_opcode(self, reason: str, dependences: Iterable[Dependence]) -> list[Dependence]:
-        """Without sources that cannot cause the reason.
+        """Return the dependences without sources that cannot cause the reason.
 
-        Volta and later wait for constant loads as for shared memory; they are an execution
-        dependence where there is no other source.
+        Volta and later wait for constant loads as for shared memory. They are an execution
+        dependence if there is no other source.
         """
         edges = list(dependences)
         kept = self._able(reason, edges)
@@ -132,19 +138,22 @@ class Pruner:
         return [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
 
     def by_dominator(self, dependences: Sequence[Dependence]) -> list[Dependence]:
-        """Without sources whose stalls would have been observed earlier."""
+        """Return the dependences without sources whose stalls would have been observed earlier."""
         return [d for d in dependences if not self._observed.cold(d)]
 
     def measure(self, dependences: Iterable[Dependence]) -> None:
-        """Find the distances that :meth:`by_latency` needs, for many dependences at once."""
+        """Find the distances that :meth:`by_latency` needs, for many dependences at a time."""
         pairs = {(d.source, d.use) for d in dependences if SYNCHRONIZATION not in d.operands}
         self._soonest.update(self._paths.soonest(p for p in pairs if p not in self._soonest))
 
     def by_latency(self, dependences: Sequence[Dependence]) -> list[Dependence]:
-        """Without sources that are complete before the use can be next on any path.
+        """Return the dependences without sources that are always complete before the use can issue.
 
-        Issue takes the cycles of the stall counts, at least one per instruction. Classes without
-        a bound are never complete.
+        Issue takes the cycles of the stall counts, at least one per instruction. Classes without a
+        bound are never complete.
+
+        For example, an addition with a bound of 6 cycles cannot stall a use that issues 8 cycles
+        later.
         """
         self.measure(dependences)
         return [d for d in dependences if not self._complete(d)]

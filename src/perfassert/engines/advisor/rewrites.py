@@ -1,8 +1,8 @@
-"""Changes that optimizers propose, each of what one stage of a prediction yields.
+"""Changes that optimizers propose; each changes the result of one stage of a prediction.
 
-A rewrite says what changes. How is said once for each class and stage, in
-:mod:`perfassert.predictor.rewrites`; stages before it are not run again. Instructions and
-loops are those of the :class:`~perfassert.engines.advisor.code.Code`, by number.
+A rewrite says what changes. :mod:`perfassert.predictor.rewrites` implements it, once for each class
+and stage; earlier stages are not run again. Instructions and loops are those of the
+:class:`~perfassert.engines.advisor.code.Code`, by number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A change of what a stage yields, and of nothing else.
+    """A change of the result of a stage.
 
     Attributes:
         stage: the first one whose result it changes: ``"question"``, ``"bind"``, ``"traffic"`` or
@@ -40,7 +40,7 @@ class OfLoops(Rewrite):
 
 @dataclass(frozen=True)
 class ResizeBlocks(Rewrite):
-    """Blocks of so many threads, and as many of them as cover the same threads."""
+    """A change to blocks of ``threads`` threads, as many as cover the same threads."""
 
     stage = "question"
     threads: int
@@ -48,7 +48,7 @@ class ResizeBlocks(Rewrite):
 
 @dataclass(frozen=True)
 class SetRegisters(Rewrite):
-    """So many registers of a thread."""
+    """A change to ``registers`` registers per thread."""
 
     stage = "bind"
     registers: int
@@ -56,7 +56,7 @@ class SetRegisters(Rewrite):
 
 @dataclass(frozen=True)
 class SetSharedBytes(Rewrite):
-    """So much shared memory of a block."""
+    """A change to ``size`` bytes of shared memory per block."""
 
     stage = "bind"
     size: int
@@ -64,101 +64,103 @@ class SetSharedBytes(Rewrite):
 
 @dataclass(frozen=True)
 class LimitCode(Rewrite):
-    """Code of at most so many bytes that a unit goes through."""
+    """A limit of ``size`` bytes on the code that an SM executes."""
 
     stage = "bind"
     size: int
 
 
 class Unspill(OfInstructions):
-    """Registers in place of local memory, and none of the instructions that access it."""
+    """Replacement of local memory by registers, and removal of the instructions that access it."""
 
     stage = "bind"
 
 
 class UseConstantMemory(OfInstructions):
-    """Operands from constant memory in place of these loads."""
+    """Replacement of these loads by operands from constant memory."""
 
     stage = "bind"
 
 
 class Coalesce(OfInstructions):
-    """Accesses that touch no more sectors than their bytes fill."""
+    """Reduction of the sectors that these accesses touch to those that their bytes fill."""
 
     stage = "bind"
 
 
 class JoinAccesses(OfInstructions):
-    """One access in place of those of neighbouring elements; of address expressions."""
+    """Replacement of accesses of neighbouring elements by one access (address expressions)."""
 
     stage = "question"
 
 
 class Remove(OfInstructions):
-    """None of these instructions."""
+    """Removal of these instructions."""
 
     stage = "bind"
 
 
 @dataclass(frozen=True)
 class Reclassify(Rewrite):
-    """Instructions that become another operation, by number."""
+    """Replacement of the operations of some instructions, by number."""
 
     stage = "bind"
     classes: Mapping[int, str]
 
 
 class RemoveConflicts(OfInstructions):
-    """Accesses that touch no more rows of banks than their bytes fill."""
+    """Reduction of the rows of banks that these accesses touch to those that their bytes fill."""
 
     stage = "traffic"
 
 
 class HalveTransactions(OfInstructions):
-    """Every second transaction of these accesses, while their data crosses the L2 as before."""
+    """Halving of the transactions of these accesses; their data crosses the L2 as before."""
 
     stage = "traffic"
 
 
 class HalveCosts(OfInstructions):
-    """Half of λ and Λ of this arithmetic."""
+    """Halving of λ and Λ of this arithmetic."""
 
 
 class Unroll(OfLoops):
-    """Several copies of the bodies of these loops, scheduled together."""
+    """Unrolling of these loops; the copies of a body are scheduled together."""
 
     stage = "bind"
 
 
 class Reorder(OfLoops):
-    """Instructions of these loops, -1 for those outside of them, in the order of an author who
-    loads early."""
+    """Order of the instructions of these loops as an author writes it who loads early.
+
+    Loop -1 is the code outside of loops.
+    """
 
     stage = "bind"
 
 
 class Schedule(OfLoops):
-    """Instructions of these loops in a compiler's order, as what kept them apart is gone."""
+    """Rescheduling of these loops by the compiler, as what separated their instructions is gone."""
 
 
 @dataclass(frozen=True)
 class CopyAsynchronously(Rewrite):
-    """Stores to shared memory that become part of the load that they are given with."""
+    """Merging of stores to shared memory with the load that is given with each."""
 
     loads: Mapping[int, int]
 
 
 class BalanceWarps(Rewrite):
-    """Equal work of all warps of a block."""
+    """Equal work for all warps of a block."""
 
 
 class WorkAlone(Rewrite):
-    """No wait of the last warp that works for the others."""
+    """Removal of the waits of the last working warp for the others."""
 
 
 class LoadBeforeBarriers(Rewrite):
-    """Loads of what is not written before, issued before barriers."""
+    """Issue of loads before barriers, if their data is not written earlier."""
 
 
 WAYS_TO_BALANCE: tuple[tuple[Rewrite, ...], ...] = ((WorkAlone(),), (LoadBeforeBarriers(),))
-"""Ways to wait less at barriers besides :class:`BalanceWarps`."""
+"""Alternatives to :class:`BalanceWarps` that reduce waiting at barriers."""

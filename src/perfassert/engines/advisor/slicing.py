@@ -1,9 +1,13 @@
 """Immediate dependency sources by backward slicing (GPA §IV).
 
-Registers, predicates and the virtual barrier registers B0–B5 are all searched in the same way:
-back along every path until the predicates of the definitions found cover that of the use. A
-definition without a predicate covers; so does one with the use's own, and P and !P together. A
-predicate that is redefined on the way is another predicate before that point.
+Registers, predicates and the virtual barrier registers B0–B5 are searched in the same way. The
+search follows every path backwards until the predicates of the found definitions cover that of the
+use. A definition covers the use if it has no predicate, or the predicate of the use. Definitions
+under P and !P cover it together. A predicate that is redefined on the path is a different predicate
+before that point.
+
+For example, ``R1 = a; @P R1 = b; @!P R1 = c; use R1`` has the sources b and c. They cover the use
+together, so the search does not reach a. Without the third definition the sources are a and b.
 """
 
 from __future__ import annotations
@@ -15,15 +19,16 @@ from dataclasses import dataclass
 from perfassert.engines.advisor.code import NEVER, SYNCHRONIZATION, Code, barrier_register
 
 _State = tuple[str, frozenset[str]]
-"""What is still searched for: the use's predicate, and those of definitions passed."""
+"""State of a search: the predicate of the use, and those of the definitions passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """``use`` reads ``operands`` that ``source`` writes.
+    """Instruction ``use`` reads ``operands`` that instruction ``source`` writes.
 
-    ``after_read``: only through a barrier that the source's reading of its operands clears, so
-    that the wait protects a register from being written too early (Figure 5: WAR).
+    ``after_read`` is True if the only operand is the barrier that the source's reading of its
+    operands clears. The wait then protects a register from being overwritten too early (Figure 5:
+    WAR).
     """
 
     source: int
@@ -33,15 +38,17 @@ class Dependence:
 
 
 class Reaching:
-    """Forward data flow of (instruction, operand) facts, as one integer of bits per block.
+    """Forward dataflow of (instruction, operand) facts, with one integer of bits per block.
 
-    ``gen`` and ``kill`` of a block are given by ``flow``; :meth:`at` lists the instructions whose
-    fact about an operand arrives at a block.
+    ``gen`` and ``kill`` of each block are given to :meth:`solve`. :meth:`at` lists the instructions
+    whose fact about an operand arrives at a block.
     """
 
     def __init__(self, code: Code, names: Mapping[str, list[int]]) -> None:
         self._code = code
         self._names = names
+        # For example, R1 is written by instructions 3 and 8, and R2 by 5: the facts R1@3, R1@8 and
+        # R2@5 are bits 0, 1 and 2, and the mask of R1 is 0b011.
         self.first: dict[str, int] = {}
         self.mask: dict[str, int] = {}
         total = 0
@@ -53,7 +60,7 @@ class Reaching:
         self._in: dict[int, int] = {}
 
     def bit(self, name: str, place: int) -> int:
-        """The bit of a fact."""
+        """Return the bit of a fact."""
         return 1 << (self.first[name] + self._number[name][place])
 
     def solve(self, gen: Mapping[int, int], kill: Mapping[int, int]) -> None:
@@ -73,7 +80,7 @@ class Reaching:
                     changed = True
 
     def at(self, block: int, name: str) -> Iterator[int]:
-        """Instructions whose fact about ``name`` arrives at the start of ``block``."""
+        """Yield instructions whose fact about ``name`` arrives at the start of ``block``."""
         places = self._names.get(name)
         if not places:
             return
@@ -84,12 +91,12 @@ class Reaching:
             bits ^= low
 
     def arrives(self, block: int, name: str, place: int) -> bool:
-        """Whether one fact arrives at the start of ``block``."""
+        """Return True if the fact arrives at the start of ``block``."""
         return bool(self._in[block] >> (self.first[name] + self._number[name][place]) & 1)
 
 
 class Slicer:
-    """Slices of one code; what is found is kept for later questions."""
+    """Slices of one code; results are cached."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -105,7 +112,7 @@ class Slicer:
         self._before: dict[tuple[str, int, _State], frozenset[int]] = {}
 
     def _solve(self) -> None:
-        """Reaching definitions where only those without a predicate kill: a superset."""
+        """Compute a superset of reaching definitions: only those without a predicate kill."""
         gen, kill = {}, {}
         for block, names in self._inside.items():
             generated = killed = 0
@@ -119,11 +126,11 @@ class Slicer:
         self._reaching.solve(gen, kill)
 
     def dependences(self, use: int) -> tuple[Dependence, ...]:
-        """What instruction ``use`` depends on, by number of the source."""
+        """Return the dependences of instruction ``use``, ordered by the number of the source."""
         return self._dependences_on(use, self.code.instructions[use].read)
 
     def synchronizations(self, use: int) -> tuple[Dependence, ...]:
-        """The synchronization instructions that come last before ``use``."""
+        """Return the dependences of ``use`` on the last synchronization instructions before it."""
         return self._dependences_on(use, (SYNCHRONIZATION,))
 
     def _dependences_on(self, use: int, names: Iterable[str]) -> tuple[Dependence, ...]:
@@ -141,7 +148,7 @@ class Slicer:
         return i.frees >= 0 and i.frees != i.sets and operands == [barrier_register(i.frees)]
 
     def sources(self, use: int, name: str) -> frozenset[int]:
-        """Definitions of ``name`` that reach ``use``."""
+        """Return the definitions of ``name`` that reach ``use``."""
         i = self.code.instructions[use]
         if i.block < 0 or name not in self.definitions:
             return frozenset()
@@ -155,7 +162,7 @@ class Slicer:
     def _scan(
         self, name: str, block: int, stop: int, state: _State, reaching: set[int]
     ) -> _State | None:
-        """Back from ``stop`` to the start of its block; None where the search ends on the way."""
+        """Search from ``stop`` back to the start of its block; None if the search ends there."""
         places = self._inside[block].get(name, ())
         for place in reversed(places[: bisect_left(places, stop)]):
             state = self._state_before(block, place, stop, state)
@@ -168,7 +175,10 @@ class Slicer:
         return self._state_before(block, self.code.blocks[block].start, stop, state)
 
     def _state_before(self, block: int, start: int, stop: int, state: _State) -> _State:
-        """The state before instructions ``start`` to ``stop``, which may redefine predicates."""
+        """Return the state before instructions ``start`` to ``stop``.
+
+        Predicates that the instructions redefine are dropped from it.
+        """
         wanted, covered = state
         if not wanted and not covered:
             return state
@@ -185,7 +195,10 @@ class Slicer:
         return at < len(places) and places[at] < stop
 
     def _at_start(self, name: str, block: int, state: _State) -> frozenset[int]:
-        """Definitions that reach the start of ``block``; the search is only done if it must be."""
+        """Return definitions that reach the start of ``block``.
+
+        Predicates are searched only if the reaching definitions need it.
+        """
         key = (name, block, state)
         known = self._before.get(key)
         if known is not None:
@@ -215,7 +228,7 @@ class Slicer:
 
 
 def _covers(guard: str, wanted: str, covered: frozenset[str] | set[str]) -> bool:
-    """Whether the search ends at a definition under ``guard``."""
+    """Return True if the search ends at a definition under ``guard``."""
     return not guard or guard == wanted or _complement(guard) in covered
 
 

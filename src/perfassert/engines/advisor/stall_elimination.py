@@ -1,6 +1,7 @@
-"""Optimizers that remove stalls (GPA Table II; the last two need volumes, which the paper lacks).
+"""Optimizers that remove stalls (GPA Table II).
 
-Each suggestion names the hottest lines; M is the samples blamed on what it would remove.
+The last two need volumes, which the paper does not have. Each suggestion names the hottest lines. M
+is the number of samples blamed on what the suggestion would remove.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from perfassert.engines.advisor.rewrites import (
 from perfassert.kernel.roles import Role
 from perfassert.shipped import model_integer
 
-_LONG = 10.0  # cycles: arithmetic that takes at least so long counts as long latency
+_LONG = 10.0  # cycles from which on arithmetic counts as of long latency
 _NOT_ARITHMETIC = frozenset(
     "special_register shuffle branch uniform compare move barrier fence".split()
 )
@@ -41,7 +42,7 @@ _MATRIX = ("tensor", "wgmma", "tcgen05")
 
 
 class RegisterReuse:
-    """Stalls on local memory: registers that were spilled."""
+    """Optimizer for stalls on local memory, which holds spilled registers."""
 
     name, category = "Register Reuse", STALL_ELIMINATION
 
@@ -66,7 +67,7 @@ def _local_throttle(case: Case, blame: Blame) -> bool:
 
 
 class StrengthReduction:
-    """Stalls on arithmetic of long latency outside mathematical functions."""
+    """Optimizer for stalls on arithmetic of long latency outside mathematical functions."""
 
     name, category = "Strength Reduction", STALL_ELIMINATION
 
@@ -87,7 +88,7 @@ class StrengthReduction:
         )
 
     def slow(self, case: Case, number: int) -> bool:
-        """Whether an instruction is arithmetic of long latency."""
+        """Return True if an instruction is arithmetic of long latency."""
         i = case.instruction(number)
         matrix = i.operation.startswith(_MATRIX)
         if i.space is not None or matrix or i.operation in _NOT_ARITHMETIC:
@@ -99,8 +100,11 @@ class StrengthReduction:
     def rewrites(
         self, case: Case, blames: list[Blame], divisions: frozenset[int]
     ) -> tuple[Rewrite, ...]:
-        """Floats stay floats; a division becomes a few whole-number instructions; what else is slow
-        takes half of its time."""
+        """Return the rewrites of cheaper arithmetic.
+
+        Widened floats stay floats, and a division becomes a few integer instructions. The costs of
+        other slow arithmetic are halved.
+        """
         code = case.code
         narrowed = {
             i.index: "fp32"
@@ -147,8 +151,10 @@ def _widens(i: CodeInstruction) -> bool:
 
 
 def _unused_halves(case: Case, chosen: Collection[int]) -> int:
-    """Registers that are no longer needed where the results of these instructions have half of
-    their width: of most that are alive at once."""
+    """Return the registers that are saved if the results of these instructions have half the width.
+
+    They are the difference of the largest numbers of live registers.
+    """
     code = case.code
     upper = {name for n in chosen for name in code.instructions[n].defines[1:]}
     instructions = tuple(
@@ -162,13 +168,16 @@ def _unused_halves(case: Case, chosen: Collection[int]) -> int:
 
 
 def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
-    """Return what stands for them where the divisor is a constant, on each line and in each loop:
-    the upper half of a product, a shift, what the sign or the remainder needs, and the author's
-    use of the quotient."""
+    """Return the instructions that remain if the divisor is a constant, by line and loop.
+
+    They represent the upper half of a product, a shift, the handling of the sign or the remainder,
+    and the author's use of the quotient.
+    """
     by_line: dict[tuple[str, int], list[int]] = {}
     for n in sorted(divisions):
         i = case.instruction(n)
         by_line.setdefault((str(i.span), i.loop), []).append(n)
+    # For example, 30 instructions with 4 corrections are two quotients: 2 · 4 = 8 of the 30 remain.
     kept: list[int] = []
     for own in by_line.values():
         corrections = sum(Role.CORRECTS_QUOTIENT in case.instruction(n).roles for n in own)
@@ -181,9 +190,11 @@ _OF_A_QUOTIENT = model_integer("instructions_per_quotient")
 
 
 def division_instructions(case: Case) -> frozenset[int]:
-    """Integer arithmetic on lines with a division by a value unknown to the compiler: it begins
-    with the reciprocal of the divisor, as a float that is rounded up, which other divisions by the
-    same divisor share; each multiplies, and corrects the quotient."""
+    """Return integer arithmetic on lines with a division by a value unknown to the compiler.
+
+    The division begins with the reciprocal of the divisor, as a float that is rounded up. Other
+    divisions by the same divisor share it. Each division multiplies and corrects the quotient.
+    """
     roles: dict[str, list[Role]] = {}
     for i in case.code.instructions:
         if i.span is not None:
@@ -207,8 +218,10 @@ _WHOLE = frozenset({"int32", "imad", "sfu", "convert", "convert_wide", "compare"
 
 @dataclass(frozen=True, slots=True)
 class DoubleDivision:
-    """The fast path of a division: ``instructions``, and those that are ``dispensable`` where an
-    approximate reciprocal would do."""
+    """The instructions of the fast path of a division of doubles.
+
+    ``dispensable`` are those that are not needed if an approximate reciprocal is sufficient.
+    """
 
     instructions: frozenset[int]
     dispensable: frozenset[int]
@@ -217,9 +230,10 @@ class DoubleDivision:
 def double_divisions(code: Code) -> tuple[DoubleDivision, ...]:
     """Return the divisions of doubles.
 
-    From ``r``, which the special function unit gives, ``e = 1 - y r``, ``e += e e``, ``r += r e``
-    is exact to about 40 bits. A second step, ``e = 1 - y r``, ``r += r e``, and after ``q = x r``
-    the residue, ``q += r (x - y q)``, round it, and a test jumps where an exponent is too large.
+    The special function unit approximates the reciprocal ``r`` of y. The steps ``e = 1 - y r``, ``e
+    += e e`` and ``r += r e`` make it exact to about 40 bits. A second step, ``e = 1 - y r`` and ``r
+    += r e``, completes it. ``q = x r`` and its residue, ``q += r (x - y q)``, round the quotient. A
+    test jumps if an exponent is too large.
     """
     divisions = (
         _double_division(code, i.index)
@@ -230,8 +244,10 @@ def double_divisions(code: Code) -> tuple[DoubleDivision, ...]:
 
 
 def _double_division(code: Code, begin: int) -> DoubleDivision | None:
-    """All that depends on the reciprocal in its block is the division's: elsewhere the quotient may
-    be that of the slow path."""
+    """Return the instructions of a division: those in its block that depend on the reciprocal.
+
+    Elsewhere the quotient may be that of the slow path.
+    """
     results = set(code.instructions[begin].defines)
     arithmetic: list[int] = []
     tests: list[int] = []
@@ -242,20 +258,22 @@ def _double_division(code: Code, begin: int) -> DoubleDivision | None:
             results.update(i.defines)
             (arithmetic if i.operation == "fp64" else tests).append(n)
     if stop - 1 not in tests or len(arithmetic) < _OF_A_RECIPROCAL:
-        return None  # approximate already
+        return None  # the division is approximate already
     needed = (*arithmetic[:_OF_A_STEP], *arithmetic[_OF_A_RECIPROCAL : _OF_A_RECIPROCAL + 1])
     dispensable = frozenset((*arithmetic, *tests)).difference(needed)
     return DoubleDivision(frozenset((begin, *arithmetic, *tests)), dispensable)
 
 
 _OF_A_STEP, _OF_A_RECIPROCAL = 3, 5
-"""Instructions of the first step, and of both."""
+"""Numbers of instructions of the first step, and of both steps."""
 
 
 def math_instructions(case: Case) -> frozenset[int]:
-    """Float arithmetic of precise mathematical functions: what lies in routines of the CUDA
-    mathematical library, and on lines with a division check or a range reduction beside an
-    approximation."""
+    """Return the float arithmetic of precise mathematical functions.
+
+    It consists of routines of the CUDA mathematical library, and of lines that have a division
+    check or a range reduction in addition to an approximation.
+    """
     library = {i.index for i in case.code.instructions if Role.IN_LIBRARY in i.roles}
     by_line: dict[str, list[CodeInstruction]] = {}
     for i in case.code.instructions:
@@ -269,8 +287,10 @@ def math_instructions(case: Case) -> frozenset[int]:
 
 
 def _around_math(case: Case, math: frozenset[int]) -> frozenset[int]:
-    """What only serves precise functions: constants, exponents, branches around slow paths. Of the
-    instructions on their lines those whose results reach neither memory nor another line."""
+    """Return instructions that only serve precise functions: constants, exponents, branches.
+
+    They lie on the lines of the functions, and their results reach neither memory nor another line.
+    """
     code = case.code.instructions
     spans = {str(code[n].span) for n in math if Role.IN_LIBRARY not in code[n].roles}
     headers = {loop.header for loop in case.code.loops}
@@ -293,8 +313,11 @@ _SERVING = frozenset({"int32", "imad", "move", "convert", "compare", "branch"})
 
 
 def _of_fast_math(case: Case, math: frozenset[int]) -> frozenset[int]:
-    """What is left of precise functions: the approximations, and beside them one instruction of
-    three, that scales arguments and results or is the author's own."""
+    """Return the instructions that remain of precise functions.
+
+    They are the approximations, and one of three other instructions, which scales arguments and
+    results or belongs to the author.
+    """
     own = [n for n in sorted(math) if Role.IN_LIBRARY not in case.instruction(n).roles]
     kept = [n for n in own if Role.APPROXIMATES in case.instruction(n).roles]
     rest = [n for n in own if Role.APPROXIMATES not in case.instruction(n).roles]
@@ -309,7 +332,7 @@ _PRECISE = frozenset({Role.APPROXIMATES, Role.CORRECTS})
 
 
 class FunctionSplit:
-    """Stalls on instruction fetch: code beyond the instruction cache."""
+    """Optimizer for stalls on instruction fetch, if the code exceeds the instruction cache."""
 
     name, category = "Function Split", STALL_ELIMINATION
 
@@ -326,7 +349,7 @@ class FunctionSplit:
 
 
 class FastMath:
-    """Stalls in precise mathematical functions."""
+    """Optimizer for stalls in precise mathematical functions."""
 
     name, category = "Fast Math", STALL_ELIMINATION
 
@@ -349,7 +372,7 @@ class FastMath:
 
 
 class WarpBalance:
-    """Stalls at barriers: warps that arrive early wait for the last one."""
+    """Optimizer for stalls at barriers, where warps that arrive early wait for the last one."""
 
     name, category = "Warp Balance", STALL_ELIMINATION
 
@@ -370,7 +393,7 @@ class WarpBalance:
 
 
 class MemoryTransactionReduction:
-    """Throttled global accesses, and loads of one value for all threads from global memory."""
+    """Optimizer for throttled global accesses, and for global loads of one value by all threads."""
 
     name, category = "Memory Transaction Reduction", STALL_ELIMINATION
 
@@ -397,8 +420,7 @@ class MemoryTransactionReduction:
         return Match(f"{text}{_at(case, blames)}", blames, rewrites=rewrites)
 
     def match_addresses(self, case: Case) -> Match | None:
-        """Without code: loads of one element by all threads, and neighbouring elements one by
-        one."""
+        """Match without code: loads of one element by all threads, neighbours one by one."""
         same = frozenset(n for n, facts in case.accesses.items() if facts.same)
         together = {n: f.neighbours for n, f in case.accesses.items() if f.neighbours > 1}
         joined = frozenset(together) - same
@@ -417,8 +439,11 @@ class MemoryTransactionReduction:
         return Match("; ".join(texts), _blamed_on(case, same | joined), rewrites=rewrites)
 
     def is_credited(self, case: Case, blame: Blame, uniform: set[int]) -> bool:
-        """Whether a stall goes with its load: it took room in the queue, or nothing is waited for
-        meanwhile that stays in global memory."""
+        """Return True if a stall disappears with its load.
+
+        This holds if the load occupied the queue, or if no other load from global memory is waited
+        for at the same time.
+        """
         if blame.cls == "memory_throttle":
             return True
         return blame.cls == "memory_dependency" and not any(
@@ -429,13 +454,13 @@ class MemoryTransactionReduction:
         )  # fmt: skip
 
     def uniform(self, case: Case, number: int) -> bool:
-        """Whether a load touches one sector for the whole warp."""
+        """Return True if a load touches one sector for the whole warp."""
         i, facts = case.instruction(number), case.accesses[number]
         one = 0 < facts.sectors <= 1 < facts.ideal_sectors
         return i.operation == "global_load" and one and not facts.assumed
 
     def wide(self, case: Case, number: int) -> bool:
-        """Whether a global access touches hardly more sectors than it needs."""
+        """Return True if a global access touches hardly more sectors than it needs."""
         facts = case.accesses.get(number)
         dense = facts is None or (facts.is_dense and not facts.assumed)
         return case.instruction(number).space == "global" and dense
@@ -448,7 +473,7 @@ _SAME = (
 
 
 class WiderAccesses:
-    """Neighbouring elements that are accessed one by one, in turn or by neighbouring lanes."""
+    """Optimizer for neighbouring elements accessed one by one, by a thread or by adjacent lanes."""
 
     name, category = MemoryTransactionReduction.name, STALL_ELIMINATION
 
@@ -468,7 +493,7 @@ class WiderAccesses:
 
 
 class Coalescing:
-    """Stalls on global accesses that touch more sectors than their bytes fill."""
+    """Optimizer for stalls on global accesses that touch more sectors than their bytes fill."""
 
     name, category = "Coalescing", STALL_ELIMINATION
 
@@ -490,7 +515,7 @@ class Coalescing:
         return Match(f"{text}{_at(case, blames)}", blames, rewrites=(Coalesce(chosen),))
 
     def match_addresses(self, case: Case) -> Match | None:
-        """Without code: whatever is not dense, whether or not warps wait for it."""
+        """Match without code: accesses that are not dense, whether or not warps wait for them."""
         chosen = frozenset(n for n, facts in case.accesses.items() if not facts.is_dense)
         if not chosen:
             return None
@@ -506,7 +531,7 @@ class Coalescing:
 
 
 class SharedBankConflictRemoval:
-    """Stalls on shared memory accesses that take more wavefronts than their bytes need."""
+    """Optimizer for stalls on shared memory accesses with more wavefronts than their bytes need."""
 
     name, category = "Shared Bank Conflict Removal", STALL_ELIMINATION
 
@@ -539,11 +564,13 @@ _OTHER_LAYOUT = "padded rows, or with a swizzled index"
 def _shares(
     case: Case, blames: Iterable[Blame], ideal: Callable[[AccessFacts], float], space: str
 ) -> Iterable[Blame]:
-    """The part of each blame that accesses at their best would not cause."""
+    """Yield the part of each blame that ideal accesses would not cause."""
     for blame in blames:
         facts: AccessFacts | None = case.accesses.get(blame.source)
         if facts is None or facts.assumed or case.instruction(blame.source).space != space:
             continue
+        # For example, 8 sectors where 4 would do: half of the 60 samples, 30, are yielded. 4.2
+        # sectors waste 5 %, less than 1 - 1 / 1.1 = 9 %, and yield nothing.
         wasted = 1 - ideal(facts)
         if wasted > 1 - 1 / WORSE:
             yield replace(blame, count=blame.count.times(wasted))
@@ -557,7 +584,7 @@ _SHOWN = 3  # lines that a message names
 
 
 def _of(case: Case, chosen: frozenset[int]) -> str:
-    """The accesses themselves."""
+    """Return the names of the accesses, in parentheses."""
     names = list(dict.fromkeys(case.place(n) for n in sorted(chosen)))
     return f" ({', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''})"
 
