@@ -1,1 +1,4 @@
-"""Description + launch + device → numbers. No engine imports another."""
+"""Engines of the model: description, launch and device in, numbers out.
+
+No engine imports another.
+"""

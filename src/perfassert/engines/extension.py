@@ -1,4 +1,4 @@
-"""The compiled cores of the engines, where they were built when the package was installed."""
+"""Compiled cores of the engines, if they were built when the package was installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @cache
 def compiled_core(engine: str) -> Any:
-    """The extension of an engine; None where there is none."""
+    """Return the extension module of an engine, or None if it was not built."""
     try:
         return import_module(f"perfassert.engines.{engine}._core")
     except ImportError:

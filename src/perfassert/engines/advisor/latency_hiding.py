@@ -20,6 +20,7 @@ from perfassert.kernel.roles import Role
 from perfassert.shipped import model_integer
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
+_CADENCE = model_integer("stall_count_cycles")
 _WORTH = 0.01  # fraction of the samples; loops with fewer waits are not changed
 _SMALL = 3000  # instructions of a function; larger ones are not worth inlining
 _NEAR = 32  # instructions between definition and use that still count as close together

@@ -1,1 +1,1 @@
-"""The pipeline engine: the pipeline performance model (Cornelis, Lemeire), whole."""
+"""The pipeline engine: the pipeline performance model of Cornelis and Lemeire."""

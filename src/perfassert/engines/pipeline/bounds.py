@@ -1,7 +1,7 @@
-"""Bounds beside the simulation: every simulated time lies between ``lower`` and ``upper``.
+"""Bounds of the simulated time, which always lies between ``lower`` and ``upper``.
 
-All of them are monotone in every λ and Λ, which the simulated time itself is not (list scheduling
-has anomalies).
+All bounds are monotone in every λ and Λ. The simulated time is not, since list scheduling has
+anomalies.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from perfassert.engines.pipeline.program import NO_LOOP, WarpProgram
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 _UNROLLED = 20_000
-"""Longer programs are followed for fewer iterations, and nothing waits for a loop that was cut
-short: the bound stays valid, but is loose."""
+"""Largest number of instructions that are followed; longer programs run fewer iterations.
+
+Nothing waits for a loop that was shortened, so the bound is valid, but loose.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """In cycles.
+    """Bounds of a simulation in cycles.
 
-    ``pipelines``: what each one issues, min(λ, Λ) apart; ``issue``: slots of the schedulers;
-    ``path``: blocks one after the other along their critical path; ``upper``: all in series;
-    ``around``: of a block alone before the first of the *watched* nodes starts and after the last
-    is complete, with the shortest time that one of them takes; 0 if there is none.
+    ``pipelines`` holds the time in which each pipeline issues its instructions, min(λ, Λ) each.
+    ``issue`` is the time of the schedulers' issue slots. ``path`` is the time of the rounds of
+    blocks along their critical path. ``upper`` is the time of all instructions in series.
+    ``around`` is for a block that runs by itself. It is the time before the first of the *watched*
+    nodes starts and after the last is complete, plus the shortest time of one of them, or 0 if
+    there is none.
     """
 
     pipelines: Mapping[str, float]
@@ -39,12 +43,12 @@ class Bounds:
 
     @property
     def lower(self) -> float:
-        """No schedule is faster."""
+        """Lower bound: no schedule is faster."""
         return max(self.path, self.issue, *self.pipelines.values())
 
 
 def bounds(unit: Unit, watched: Collection[int] = ()) -> Bounds:
-    """The bounds of a unit's run; ``watched``: nodes of its graph."""
+    """Compute the bounds of a unit's run; ``watched``: nodes of its graph."""
     ticks = unit.pipelines.ticks
     busy = [0] * len(unit.pipelines.names)
     serial = 0
@@ -63,6 +67,8 @@ def bounds(unit: Unit, watched: Collection[int] = ()) -> Bounds:
     rounds = -(-unit.blocks // unit.resident)
     followers = [_follow(program, watched) for program in unit.programs]
     path = max(follower.latest for follower in followers)
+    # For example, 4 schedulers issue 100 instructions, one each per cycle, in cycles 0 to 24: the
+    # last one issues after 24 cycles.
     slots = max(0, -(-instructions // (unit.schedulers * unit.width)) - 1) if unit.width else 0
     return Bounds(
         pipelines={
@@ -85,7 +91,7 @@ def _around(followers: Sequence[_Follower], path: int) -> int:
 
 
 def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
-    """How often the nodes of each loop, and of none, are executed by so many warps."""
+    """Return the executions of the nodes of each loop, and outside of loops, by ``warps`` warps."""
     executed = {NO_LOOP: warps}
     for index in range(len(program.loops)):
         executed[index] = warps * prod(program.loops[loop].trips for loop in program.chain(index))
@@ -93,8 +99,10 @@ def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
 
 
 def _follow(program: WarpProgram, watched: Collection[int]) -> _Follower:
-    """One warp alone, if no pipeline were ever busy."""
+    """Follow one warp by itself, as if no pipeline were ever busy."""
     trips = [loop.trips for loop in program.loops]
+    # For example, a loop of 30 instructions and 1,000 iterations is 30,000 long. With 500
+    # iterations it is 15,000 long, below the limit.
     while _length(program, program.body, trips) > _UNROLLED and max(trips, default=1) > 1:
         trips = [-(-t // 2) for t in trips]
     follower = _Follower(program, trips, watched)
@@ -110,10 +118,10 @@ def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) 
 
 
 class _Follower:
-    """Follows the program in order and notes when each value is complete at the earliest.
+    """Follows a program in order, and computes the earliest completion of each value.
 
-    ``latest`` of all; of watched nodes, when the ``first`` starts, when the ``last`` is complete,
-    and the ``least`` time that one takes.
+    ``latest`` is the latest completion. For watched nodes, ``first`` is the start of the first,
+    ``last`` the completion of the last, and ``least`` the shortest time of one.
     """
 
     def __init__(self, program: WarpProgram, trips: list[int], watched: Collection[int]) -> None:
@@ -124,7 +132,7 @@ class _Follower:
         self.trips = trips
         self.chains = {n: program.chain(n) for n in range(NO_LOOP, len(program.loops))}
         self.done: list[dict[tuple[int, ...], int]] = [{} for _ in program.nodes]
-        self.counters: dict[int, tuple[int, ...]] = {NO_LOOP: ()}  # of a loop and those around it
+        self.counters: dict[int, tuple[int, ...]] = {NO_LOOP: ()}  # by loop, outermost first
         self.latest = 0
         self.fence = 0
         self.slot = 0
@@ -166,8 +174,10 @@ class _Follower:
             self.fence = end
 
     def place(self, producer: int, loop: int, distance: int) -> tuple[int, ...]:
-        """The producer's instance; one that never is where it is the last of a loop that was
-        shortened."""
+        """Return the loop counters of the producer's instance.
+
+        If the instance lies in the last iteration of a shortened loop, it does not exist.
+        """
         counters = self.counters[loop]
         if distance:
             counters = (*counters[:-1], counters[-1] - distance)

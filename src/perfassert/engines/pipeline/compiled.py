@@ -1,4 +1,4 @@
-"""The compiled engine: packs a unit into integers, runs ``_core``, unpacks the totals."""
+"""Interface to the compiled engine: a unit is packed into integers, and the totals are unpacked."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from perfassert.engines.pipeline.results import (
 )
 from perfassert.kernel.graph import BodyItem, ItemKind
 
-_LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
+_LIMIT = 2**61  # ticks; beyond this, times and sums of times could overflow 64 bits
 _core = partial(compiled_core, "pipeline")
 _KINDS = ("launched", "issued", "completed", "barrier", "retired")
 
 
 def available() -> bool:
-    """Whether the extension was built when the package was installed."""
+    """Return True if the extension was built when the package was installed."""
     return _core() is not None
 
 
 def run_compiled(
     unit: Unit, fast_forward: bool, limit: int = 0, window: tuple[int, int] = (0, 0)
 ) -> Totals:
-    """Run a unit that :func:`fits`; ``limit``: stop after so many instructions (0: never).
+    """Run a unit that :func:`fits`; ``limit``: stop after this number of instructions (0: never).
 
-    ``window`` in ticks asks for a trace, which takes a run without fast-forward.
+    ``window`` in ticks asks for a trace, which disables fast-forward.
     """
     window = max(window[0], 0), min(window[1], _LIMIT)
     traced = window[0] < window[1]
@@ -47,9 +47,9 @@ def run_compiled(
     result = array("q")
     try:
         result.frombytes(_core().simulate(words.tobytes()))
-    except LookupError as waiting:  # the node at which a warp waits for ever
+    except LookupError as waiting:  # its argument is the node at which a warp waits for ever
         raise deadlock(waiting.args[0]) from None
-    except OverflowError:  # of events
+    except OverflowError:  # too many events
         raise trace_full() from None
     head, rest = result[:10], list(result[10:])
     operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
@@ -76,7 +76,10 @@ def run_compiled(
 
 
 def _trace(unit: Unit, words: Sequence[int]) -> list[TraceEvent]:
-    """Five words each; completions are reported when their instruction issues."""
+    """Return the events, sorted by time, from five words each.
+
+    The core reports completions when their instruction issues.
+    """
     events = [words[i : i + 5] for i in range(0, len(words), 5)]
     events.sort(key=itemgetter(0))
     return [
@@ -91,7 +94,7 @@ def _profile_words(unit: Unit) -> int:
 
 
 def _profile(unit: Unit, words: Sequence[int]) -> StallProfile:
-    """Per program: the counts of its nodes, then two for each source of each edge."""
+    """Return the profile; each program has counts per node, then two per source of each edge."""
     profile = StallProfile()
     at = 0
     width = len(Spent.__slots__)
@@ -110,7 +113,7 @@ def _profile(unit: Unit, words: Sequence[int]) -> StallProfile:
 
 
 def fits(unit: Unit) -> bool:
-    """Whether all times fit into 64 bits: very fine ticks leave no room for long runs."""
+    """Return True if all times fit into 64 bits; with very fine ticks long runs do not."""
     longest = 0
     for program in unit.programs:
         longest = max(longest, program.length * (program.slowest + unit.pipelines.ticks))
@@ -134,7 +137,7 @@ def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -
 
 @lru_cache(maxsize=4)
 def _body(programs: tuple[WarpProgram, ...]) -> array[int]:
-    """The programs, which several runs of a prediction have in common."""
+    """Return the packed programs, which several runs of a prediction share."""
     words = array("q")
     for program in programs:
         words.fromlist(_program(program))

@@ -1,4 +1,4 @@
-"""The SM that is simulated."""
+"""Configuration of the simulated SM."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from perfassert.engines.pipeline.program import Pipelines, WarpProgram
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One SM and what it has to run; ``width`` 0 means no issue limit.
+    """An SM and the blocks that it has to run; ``width`` 0 means no issue limit.
 
-    ``stagger``: ticks by which each of the first resident blocks starts after the one before (in
-    order only). ``profile``: count where the warps' time at each node goes (in order only).
-    ``channels``: arrivals that complete a phase of each channel of a block.
+    ``stagger`` is the number of ticks between the starts of successive blocks of the first resident
+    ones (in-order only). ``profile`` asks for the time of the warps at each node (in-order only).
+    ``channels`` holds the arrivals that complete a phase of each channel of a block.
     """
 
     programs: tuple[WarpProgram, ...]
@@ -41,12 +41,13 @@ class Unit:
 
     @property
     def graph_nodes(self) -> int:
-        """One more than the largest number of a node in the graph."""
+        """Largest number of a node in the graph, plus one."""
         return max((p.graph_nodes for p in self.programs), default=0)
 
     @property
     def copies(self) -> tuple[tuple[int, ...], ...]:
-        """Per pipeline: the number of its copy for each scheduler."""
+        """Number of the copy of each pipeline that serves each scheduler."""
+        # For example, with 2 schedulers, a pipeline per scheduler and one per SM: ((0, 1), (2, 2)).
         result: list[tuple[int, ...]] = []
         count = 0
         for scoped in self.pipelines.per_scheduler:
@@ -57,7 +58,7 @@ class Unit:
 
     @property
     def runs_on(self) -> frozenset[int]:
-        """Copies of pipelines without a queue whose time does not fit the slots."""
+        """Copies of pipelines without a queue whose issue times are not a multiple of the slots."""
         depths, ticks = self.pipelines.depths, self.pipelines.ticks
         nodes = (n for program in self.programs for n in program.nodes if self.width)
         off_slot = {n.pipeline for n in nodes if not depths[n.pipeline] and n.issue % ticks}

@@ -1,8 +1,8 @@
-"""What happens in a simulated unit: the simulator emits events, everything else listens.
+"""Events of a simulated unit; the simulator emits them, and listeners evaluate them.
 
-Times are in ticks; ``block`` is its number in the grid, ``warp`` counts within it. Only the
-in-order machine reports stalls: right before the issue that ends them, in the order in which they
-came.
+Times are in ticks. ``block`` is the number of a block in the grid, ``warp`` the number of a warp in
+its block. Only the in-order machine reports stalls. It reports them just before the issue that ends
+them, in the order in which they occurred.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perfassert.engines.pipeline.program import ProgramNode
 
 
 class Stall(Enum):
-    """Why a warp did not issue."""
+    """Reason why a warp did not issue."""
 
     STALL_COUNT = "the stall count of the instruction before"
     DEPENDENCE = "a producer was not complete"
@@ -26,7 +26,7 @@ class Stall(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A block takes its slot."""
+    """A block was launched into a slot."""
 
     time: int
     block: int
@@ -34,7 +34,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """A warp has waited before ``node``; ``producer``: the graph node that it waited for, or -1."""
+    """A warp has waited before ``node``; ``producer``: the graph node it waited for, or -1."""
 
     block: int
     warp: int
@@ -46,7 +46,7 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A warp's scheduler issues ``node``."""
+    """A warp's scheduler issued ``node``."""
 
     time: int
     block: int
@@ -57,7 +57,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server is taken by an instruction."""
+    """An instruction occupied a server for ``ticks``."""
 
     server: int
     ticks: int
@@ -65,7 +65,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The result of ``node`` is there."""
+    """The result of ``node`` is available."""
 
     time: int
     block: int
@@ -75,7 +75,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """The last warp of a block has come to ``node``."""
+    """The last warp of a block has arrived at ``node``."""
 
     time: int
     block: int
@@ -85,7 +85,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """A warp that had issued everything has waited for the end of its block."""
+    """A warp that had issued all its instructions has waited for the end of its block."""
 
     block: int
     warp: int
@@ -105,7 +105,7 @@ Event = Union[Launched, Stalled, Issued, Served, Completed, Barrier, Drained, Re
 
 
 class Listener(Protocol):
-    """Anything that wants to know what happens."""
+    """A receiver of events."""
 
     def hear(self, event: Event) -> None:
-        """Called for every event, in order."""
+        """Process an event; called for every event, in order."""

@@ -1,4 +1,4 @@
-"""Those who listen to the reference engine: accounting, profile, trace."""
+"""Listeners of the reference engine: accounting, profile and trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from perfassert.engines.pipeline.results import (
 
 
 class Accounting:
-    """Adds everything up in ``totals``; what only the end shows is left zero."""
+    """Adds up all events in ``totals``; values that are known at the end only stay zero."""
 
     def __init__(self, unit: Unit) -> None:
         self._warps = unit.warps
@@ -66,7 +66,7 @@ class Accounting:
 
 
 class Profiling:
-    """Where the time at each node went, and in how much of it the warp's scheduler idled."""
+    """Profile of the warps' time at each node, and of the part in which the scheduler idled."""
 
     def __init__(self, unit: Unit) -> None:
         self.profile = StallProfile()
@@ -91,7 +91,9 @@ class Profiling:
         before = stall + fence + waited
         ready = issue.time - passed - blocked
         idle = self._idle(issue.scheduler, ready - before, ready)
-        idle_stall = idle * stall // before if idle else 0  # shared out by length
+        # For example, a warp waits 4 ticks for the stall count and 12 for a producer. Its scheduler
+        # idles in 8 of these 16: 8 * 4 // 16 = 2 belong to the stall count, 6 to the producer.
+        idle_stall = idle * stall // before if idle else 0
         idle_blocked = min(blocked, self._idle(issue.scheduler, ready, issue.time))
         to_fence = (fence, idle - idle_stall) if fence else (0, 0)
         counts = (1, stall, idle_stall, passed, blocked, idle_blocked, *to_fence)
@@ -101,14 +103,14 @@ class Profiling:
             self.profile.wait(issue.node.graph_node, producer, waited, idle - idle_stall)
 
     def _idle(self, scheduler: int, start: int, end: int) -> int:
-        """Ticks of a time in which the scheduler issued nothing."""
+        """Return the ticks from ``start`` to ``end`` in which the scheduler issued nothing."""
         times = self._issues[scheduler]
         issues = bisect_left(times, end) - bisect_left(times, start)
         return max(0, end - start - issues * self._cycle)
 
 
 class Tracing:
-    """Writes down what happens from ``window[0]`` to before ``window[1]``, in ticks."""
+    """Records the events from ``window[0]`` (inclusive) to ``window[1]`` (exclusive), in ticks."""
 
     def __init__(self, unit: Unit, window: tuple[int, int]) -> None:
         self.trace: list[TraceEvent] = []
@@ -116,7 +118,7 @@ class Tracing:
         self._window = window
 
     def hear(self, event: Event) -> None:
-        """Keep an event that has a time within the window."""
+        """Record an event if its time lies within the window."""
         match event:
             case Issued() | Completed() | Barrier():
                 self._keep(event.time, event.block, event.warp, event.node.graph_node, event)

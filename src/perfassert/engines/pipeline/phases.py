@@ -1,7 +1,11 @@
-"""Which phase of a channel an instruction means, as a linear form of its loop counters.
+"""Phase of a channel that an instruction belongs to, as a linear form of its loop counters.
 
-Arrivals and waits of a warp are counted in program order, so that the number of phases before an
-instruction follows from where it stands; no run has to count.
+Arrivals and waits of a warp are counted in program order. The phase of an instruction follows from
+its place in the program and from its loop counters, so a simulation does not have to count.
+
+For example, a wait in a loop is the only one of the loop, and 3 waits precede the loop. In
+iteration i it is the warp's wait number 3 + i, and without a lead it belongs to phase 3 + i. With a
+lead of 2 it belongs to phase 1 + i.
 """
 
 from __future__ import annotations
@@ -13,14 +17,16 @@ from dataclasses import dataclass
 from perfassert.errors import GraphError
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Signal
 
-_Key = tuple[int, bool]  # channel; whether it only waits
+_Key = tuple[int, bool]  # channel; True if the node waits and does not arrive
 _Counts = Counter[_Key]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSignal:
-    """What a node does to ``channel``, in phase ``first`` + Σ ``steps`` · loop counter, loops from
-    the outermost; a negative phase has been complete always."""
+    """The effect of a node on ``channel``, in phase ``first`` + Σ ``steps`` · loop counter.
+
+    ``steps`` are ordered by loop, outermost first. A negative phase is always complete.
+    """
 
     channel: int
     arrives: bool
@@ -31,7 +37,7 @@ class ProgramSignal:
     steps: tuple[int, ...]
 
     def phase(self, counters: Sequence[int]) -> int:
-        """In an iteration of the loops around the node, outermost first."""
+        """Return the phase for the counters of the loops around the node, outermost first."""
         return self.first + sum(s * c for s, c in zip(self.steps, counters, strict=True))
 
 
@@ -41,7 +47,7 @@ def program_signals(
     bodies: Mapping[int, Sequence[BodyItem]],
     trips: Callable[[int], int],
 ) -> dict[int, ProgramSignal]:
-    """Of the nodes of one warp, by their number; ``bodies``: of the loops that the warp runs."""
+    """Return the signals of one warp's nodes by number; ``bodies``: those of the warp's loops."""
     if not graph.channels:
         return {}
     numbering = _Numbering(graph, bodies, trips)
@@ -63,7 +69,7 @@ class _Numbering:
         self.inside: dict[int, _Counts] = {}
 
     def walk(self, body: Sequence[BodyItem], before: _Counts, around: tuple[_Counts, ...]) -> None:
-        """Number a body whose first iteration has ``before`` behind it."""
+        """Number the signals of a body whose first iteration follows the counts in ``before``."""
         before = before.copy()
         for kind, index in body:
             if kind is ItemKind.LOOP:
@@ -91,7 +97,7 @@ class _Numbering:
         )  # fmt: skip
 
     def iteration(self, loop: int) -> _Counts:
-        """What one iteration of a loop counts."""
+        """Return the counts of one iteration of a loop."""
         if loop not in self.inside:
             total: _Counts = Counter()
             for kind, index in self.bodies[loop]:
@@ -113,5 +119,5 @@ def _key(signal: Signal) -> _Key:
 
 
 def _counts(signal: Signal) -> _Counts:
-    """A copy counts for nothing: it belongs to the arrival before it."""
+    """Return the counts of one signal; a copy has none, since it belongs to an earlier arrival."""
     return Counter() if signal.copies else Counter({_key(signal): 1})

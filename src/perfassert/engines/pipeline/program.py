@@ -1,7 +1,8 @@
-"""What one warp executes: a graph made concrete for the simulator.
+"""Program of one warp: an instruction graph compiled for the simulator.
 
-Nodes that a warp does not have and loops without iterations are gone; latencies are whole ticks;
-every dynamic instruction has a number in program order that follows from its loop counters.
+Nodes that the warp does not execute are removed, and so are loops without iterations. Latencies are
+integers of ticks. Each dynamic instruction has a number in program order, which follows from its
+loop counters.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from perfassert.kernel.graph import (
 
 NO_LOOP = -1  # index
 SERVER = -1  # in place of a warp's number
-_MAX_PIPELINES = 64  # the compiled engine holds the active ones of a scheduler in one word
+_MAX_PIPELINES = 64  # the compiled engine stores a scheduler's active pipelines in one word
 
 
 class ProgramNode(NamedTuple):
-    """``issue``, ``completion``, ``stall`` in ticks; ``demands``: (server, ticks), one after the
-    other, which take ``served`` ticks at least; ``sources``: per edge, (producer, loop, distance);
-    ``signal``: what it does to a channel.
+    """A node of a program.
+
+    ``issue``, ``completion`` and ``stall`` are in ticks. ``demands`` lists (server, ticks), which
+    follow one another and take ``served`` ticks at least. ``sources`` lists (producer, loop,
+    distance) per edge. ``signal`` is the effect on a channel.
     """
 
     graph_node: int
@@ -55,22 +58,25 @@ class ProgramNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WarpLoop:
-    """``length``: dynamic instructions of an iteration; ``offset`` within the parent's."""
+    """A loop with ``length`` dynamic instructions per iteration.
+
+    ``offset`` is its place in an iteration of its parent.
+    """
 
     parent: int
     trips: int
     length: int
     offset: int
     body: tuple[BodyItem, ...]
-    reach: int  # the longest distance of an edge that this loop carries
+    reach: int  # longest distance, in iterations, of an edge that this loop carries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpProgram:
-    """One warp's instructions: nodes and loops in program order, ``length`` dynamic ones.
+    """Instructions of one warp: nodes and loops in program order, ``length`` dynamic instructions.
 
-    ``slowest``: ticks that no instruction exceeds; ``graph_nodes``: one more than the largest
-    number of a node in the graph. Compared by identity.
+    ``slowest`` is the largest number of ticks of an instruction. ``graph_nodes`` is the largest
+    number of a node in the graph, plus one. Programs are compared by identity.
     """
 
     nodes: tuple[ProgramNode, ...]
@@ -87,16 +93,16 @@ class WarpProgram:
         object.__setattr__(self, "graph_nodes", 1 + max(numbers, default=-1))
 
     def chain(self, loop: int) -> tuple[int, ...]:
-        """The loop and those around it, outermost first."""
+        """Return the loop and the loops around it, outermost first."""
         return loop_chain(self.loops, loop)
 
 
 @dataclass(frozen=True, slots=True)
 class Pipelines:
-    """Names and scopes of the pipelines, operation classes, ticks per cycle.
+    """Names and scopes of the pipelines, operation classes, and ticks per cycle.
 
-    ``depths``: places of the queue behind a pipeline (0: none); ``SERVER``: a server, to which
-    nothing is issued but which instructions pass through.
+    ``depths`` holds the places of the queue behind each pipeline (0: none). ``SERVER`` marks a
+    server: nothing is issued to it, but instructions pass through it.
     """
 
     names: tuple[str, ...]
@@ -112,9 +118,9 @@ def compile_programs(
     latencies: Mapping[str, Latency],
     queues: Mapping[str, int],
 ) -> tuple[tuple[WarpProgram, ...], tuple[int, ...], Pipelines]:
-    """Programs, which one each warp of a block runs, and the pipelines they use.
+    """Return the programs, the number of the program of each warp of a block, and the pipelines.
 
-    ``queues``: pipeline → places of the queue between it and the first server.
+    ``queues``: pipeline → places of the queue between the pipeline and the first server.
 
     Raises :class:`GraphError` for an operation class without a latency.
     """
@@ -148,7 +154,7 @@ def compile_programs(
 
 
 def check_arrivals(graph: InstructionGraph, warps: Sequence[WarpProgram]) -> None:
-    """No more warps arrive at a channel than a phase takes; :class:`GraphError` otherwise."""
+    """Raise :class:`GraphError` if more warps arrive at a channel than complete a phase."""
     for number, channel in enumerate(graph.channels):
         arriving = sum(
             any(n.signal and n.signal.arrives and n.signal.channel == number for n in p.nodes)
@@ -162,7 +168,7 @@ def check_arrivals(graph: InstructionGraph, warps: Sequence[WarpProgram]) -> Non
 
 
 _Class = tuple[str, Union[Latency, None]]
-"""An operation class, with the latency of a node that has one of its own."""
+"""An operation class, with the latency of a node if it differs from that of the class."""
 
 
 def _class_of(node: Node) -> _Class:
@@ -190,6 +196,8 @@ def _pipelines(
         denominators.append(exact(cycles).denominator)
     if len(scopes) > _MAX_PIPELINES:
         raise GraphError(f"{len(scopes)} pipelines are more than the {_MAX_PIPELINES} supported")
+    # For example, latencies of 0.5, 0.25 and 3 cycles have the denominators 2, 4 and 1: 4 ticks per
+    # cycle.
     ticks = lcm(*denominators)
     return Pipelines(
         tuple(scopes), tuple(scopes.values()), tuple(dict.fromkeys(name for name, _ in used)),
@@ -199,13 +207,15 @@ def _pipelines(
 
 @lru_cache(maxsize=4096)
 def exact(value: float) -> Fraction:
-    """The decimal that was written: 0.1 is one tenth."""
+    """Return the fraction of the decimal that was written: 0.1 is one tenth."""
     return Fraction(repr(float(value)))
 
 
 class _Compiler:
-    """Makes the program of ``warp`` and of those that have exactly its nodes ``present`` and its
-    trips."""
+    """Compiler of the program of ``warp``.
+
+    All warps with the same nodes (``present``) and the same trip counts share the program.
+    """
 
     def __init__(
         self,
@@ -250,7 +260,7 @@ class _Compiler:
             )
 
         nodes = tuple(self.node(n, node_index, loop_index) for n in self.order)
-        reach: dict[int, int] = {}  # of each loop: the longest distance that it carries
+        reach: dict[int, int] = {}  # loop → longest distance that it carries
         for _, loop, distance in (s for n in nodes for e in n.sources for s in e):
             reach[loop] = max(distance, reach.get(loop, 0))
         loops = []
@@ -271,7 +281,9 @@ class _Compiler:
         return self.graph.trips_of(loop, self.warp)
 
     def walk(self, items: Sequence[BodyItem]) -> tuple[list[BodyItem], int]:
-        """Items that exist, in order, and their dynamic length."""
+        """Return the items that exist for the warp, in order, and their dynamic length."""
+        # For example, a node, a loop of 10 iterations with 3 nodes, and a node: the loop has offset
+        # 1 and the last node has offset 31. The dynamic length is 32.
         kept: list[BodyItem] = []
         length = 0
         for kind, index in items:
@@ -329,11 +341,11 @@ class _Compiler:
         )
 
     def distance(self, source: EdgeSource) -> int:
-        """Iterations back to the producer; no iteration reaches farther than its loop's trips."""
+        """Return the iterations back to the producer, at most the trips of the loop."""
         return min(source.distance, self.trips(source.loop)) if source.distance else 0
 
     def demand(self, demand: tuple[str, float]) -> tuple[int, int]:
-        """Server and ticks."""
+        """Return the number of the server and the ticks."""
         if demand not in self.demands:
             server, cycles = demand
             ticks = int(exact(cycles) * self.pipelines.ticks)
@@ -342,7 +354,10 @@ class _Compiler:
 
     @staticmethod
     def completion(node: Node, completion: int, issue: int) -> int:
-        """Without a result: λ after issue, or when the first server is done."""
+        """Return the completion latency in ticks.
+
+        A node without a result is complete λ after its issue, or when the first server is done.
+        """
         if node.produces:
             return completion
         return 0 if node.demands else issue

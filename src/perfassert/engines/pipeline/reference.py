@@ -1,9 +1,9 @@
-"""The simulator, written to be read: every dynamic instruction, one event after the other.
+"""Reference simulator, written for readability: each dynamic instruction, event by event.
 
-This is the paper's Algorithm 1 with its gaps closed (see ``docs/explanation/time.md``):
-completions precede issues at equal times, idle pipelines wake on events instead of polling,
-arbitration is fixed. The compiled engine gives the same results; this one is its reference, and
-replaces it where no compiler was at hand.
+It implements the paper's Algorithm 1 and defines what the paper leaves open (see
+``docs/explanation/time.md``). Completions precede issues at equal times. Idle pipelines wake on
+events instead of polling. The arbitration is fixed. The compiled engine gives the same results.
+This engine is its reference, and replaces it if the extension was not built.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perfassert.engines.pipeline.results import Totals
 
 
 class Reference:
-    """One run over a :class:`Unit`; ``window`` in ticks asks for a trace."""
+    """A run over a :class:`Unit`; ``window`` in ticks asks for a trace."""
 
     def __init__(self, unit: Unit, window: tuple[int, int] = (0, 0)) -> None:
         self.unit = unit

@@ -1,4 +1,4 @@
-"""The channels of one block in the reference engine: who has arrived, who waits for which phase."""
+"""Channels of one block in the reference engine: arrivals, and the warps that wait for a phase."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Waiter = TypeVar("Waiter")
 
 @dataclass(slots=True)
 class _Phase(Generic[Waiter]):
-    """``copies``: expected and not complete."""
+    """A phase of a channel; ``copies``: expected copies that are not complete."""
 
     arrived: int = 0
     copies: int = 0
@@ -20,28 +20,28 @@ class _Phase(Generic[Waiter]):
 
 
 class Channels(Generic[Waiter]):
-    """Of a block; ``arrivals``: per channel, those that complete a phase."""
+    """Channels of a block; ``arrivals``: arrivals that complete a phase, per channel."""
 
     def __init__(self, arrivals: Sequence[int]) -> None:
         self._arrivals = arrivals
         self._phases: dict[tuple[int, int], _Phase[Waiter]] = {}
 
     def expect(self, channel: int, phase: int, copies: int) -> None:
-        """An arrival is under way, after which so many copies must be complete."""
+        """Note that an arrival was issued, and that ``copies`` copies must complete after it."""
         self._phase(channel, phase).copies += copies
 
     def arrive(self, channel: int, phase: int) -> list[Waiter]:
-        """Count the arrival of a warp; returns the waiters of the phase that it completes."""
+        """Count the arrival of a warp; return the waiters if it completes the phase."""
         self._phase(channel, phase).arrived += 1
         return self._complete_phase(channel, phase)
 
     def complete_copy(self, channel: int, phase: int) -> list[Waiter]:
-        """Count a complete copy; returns the waiters of the phase that it completes."""
+        """Count a complete copy; return the waiters if it completes the phase."""
         self._phase(channel, phase).copies -= 1
         return self._complete_phase(channel, phase)
 
     def waits(self, channel: int, phase: int, waiter: Waiter) -> bool:
-        """Whether the phase is not complete yet, so that the waiter will be released later."""
+        """Add a waiter unless the phase is complete; return True if it has to wait."""
         if phase < 0 or self._phase(channel, phase).complete:
             return False
         self._phase(channel, phase).waiters.append(waiter)
@@ -51,7 +51,9 @@ class Channels(Generic[Waiter]):
         return self._phases.setdefault((channel, phase), _Phase())
 
     def _complete_phase(self, channel: int, number: int) -> list[Waiter]:
-        """Complete a phase where no arrival or copy is missing; returns its waiters."""
+        """Complete a phase if no arrival or copy is missing; return its waiters."""
+        # For example, a phase takes 2 arrivals, the first of which expects 1 copy. After both
+        # arrivals it is incomplete. When the copy is complete, the waiters are returned.
         phase = self._phase(channel, number)
         if phase.arrived < self._arrivals[channel] or phase.copies:
             return []

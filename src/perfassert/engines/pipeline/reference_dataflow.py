@@ -1,4 +1,7 @@
-"""Algorithm 1 of the paper: whatever has its operands may issue, the lowest in program order."""
+"""Dataflow machine, Algorithm 1 of the paper: any instruction with its operands may issue.
+
+Among several, the first in program order issues.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,11 @@ from perfassert.engines.pipeline.reference_machine import Machine, Warp
 
 @dataclass(slots=True)
 class FlowWarp(Warp):
-    """``ready``: places by pipeline; ``done``: issued from ``head`` on, the lowest that was not."""
+    """A warp of the dataflow machine.
+
+    ``ready`` holds places of ready instructions by pipeline. ``head`` is the first place that is
+    not issued, and ``done`` the places from it on that are issued.
+    """
 
     ready: dict[int, list[int]] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
@@ -21,7 +28,7 @@ class FlowWarp(Warp):
 
 
 class DataflowMachine(Machine[FlowWarp]):
-    """Every copy of a pipeline picks among the warps that have something for it."""
+    """Machine in which each copy of a pipeline picks among the warps with an instruction for it."""
 
     def __init__(self, unit: Unit, listeners: Sequence[Listener]) -> None:
         super().__init__(unit, listeners)
@@ -42,7 +49,7 @@ class DataflowMachine(Machine[FlowWarp]):
                 self.now_ready(warp, place)
 
     def now_ready(self, warp: FlowWarp, place: int) -> None:
-        """The instruction may be issued; a partial barrier waits for earlier issues."""
+        """Mark an instruction as ready to issue; a partial barrier waits for earlier issues."""
         node = warp.code.nodes[place]
         if node.partial and warp.issued < place:
             return
@@ -58,7 +65,7 @@ class DataflowMachine(Machine[FlowWarp]):
                     progress |= self.issue_on(pipeline, copy)
 
     def issue_on(self, pipeline: int, copy: int) -> bool:
-        """Issue one instruction to a copy of a pipeline, if there is one."""
+        """Issue one instruction to a copy of a pipeline; return True if there is one."""
         if self.free_at[copy] > self.now:
             return False
         able = [
@@ -79,7 +86,10 @@ class DataflowMachine(Machine[FlowWarp]):
         return True
 
     def offer_barrier(self, warp: FlowWarp) -> None:
-        """A partial barrier that has waited for an earlier issue only."""
+        """Mark a partial barrier as ready if it has waited for nothing but earlier issues."""
+        # For example, places 0, 1 and 3 are issued: ``head`` is 2 and ``done`` is {3}. When 2 is
+        # issued, ``head`` moves to 4. If 4 is a partial barrier whose producers are complete, it is
+        # ready now.
         while warp.head in warp.done:
             warp.done.remove(warp.head)
             warp.head += 1

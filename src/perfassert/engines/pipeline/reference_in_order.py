@@ -1,4 +1,4 @@
-"""Warps issue in program order; each scheduler picks one of its warps at a time."""
+"""The in-order machine: warps issue in program order, and each scheduler picks one at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from perfassert.engines.pipeline.reference_machine import Machine, ResidentBlock
 
 @dataclass(slots=True)
 class LineWarp(Warp):
-    """``head_since``: when its next instruction was the next one; ``ready_since``: when that was
-    ready, after ``blamed``; ``done_at``: completions by place."""
+    """A warp of the in-order machine.
+
+    ``head_since`` is the time since which its next instruction is the next one. ``ready_since`` is
+    the time since which that instruction is ready (-1: not yet), and ``blamed`` the producer it
+    waited for. ``done_at`` holds completion times by place.
+    """
 
     done_at: list[int] = field(default_factory=list)
     head_since: int = 0
@@ -30,7 +34,11 @@ class LineWarp(Warp):
 
 
 class InOrderMachine(Machine[LineWarp]):
-    """``opportunities``: by scheduler and copy, when an issue found the copy free."""
+    """Machine in which warps issue in program order.
+
+    ``opportunities`` holds, by scheduler and copy of a pipeline, the times of issues that found the
+    copy free.
+    """
 
     def __init__(self, unit: Unit, listeners: Sequence[Listener]) -> None:
         super().__init__(unit, listeners)
@@ -40,7 +48,7 @@ class InOrderMachine(Machine[LineWarp]):
             [[] for _ in self.free_at] for _ in range(unit.schedulers)
         ]
         self.fences = {n.graph_node for p in unit.programs for n in p.nodes if n.fence}
-        self.slot = self.cycle if unit.width == 1 else 0  # an issue takes a whole cycle's slot
+        self.slot = self.cycle if unit.width == 1 else 0  # ticks of the slot that an issue takes
 
     def warp(self, slot: int, number: int, start: int) -> LineWarp:
         """See :class:`Machine`."""
@@ -52,7 +60,7 @@ class InOrderMachine(Machine[LineWarp]):
         )  # fmt: skip
 
     def begin(self, warp: LineWarp) -> None:
-        """Note since when, and after whom, the next instruction is ready."""
+        """Note since when the next instruction is ready, and the producer that it waited for."""
         warp.ready_since = -1
         if warp.is_unfinished() and warp.remaining[warp.issued] == 0:
             self.become_ready(warp)
@@ -67,7 +75,10 @@ class InOrderMachine(Machine[LineWarp]):
         warp.done_at[place] = self.now
 
     def become_ready(self, warp: LineWarp) -> None:
-        """Blame the producer that completed last; among several, the last one of the graph."""
+        """Mark the next instruction as ready, and blame the producer that completed last.
+
+        Among several, the last one of the graph is blamed.
+        """
         warp.ready_since = max(self.now, warp.head_since)
         code = warp.code
         waits = [(warp.done_at[p], code.nodes[p].graph_node) for p in code.producers[warp.issued]]
@@ -80,7 +91,7 @@ class InOrderMachine(Machine[LineWarp]):
             self.issue_on((first + i) % self.unit.schedulers)
 
     def issue_on(self, scheduler: int) -> None:
-        """Issue what a scheduler can issue now."""
+        """Issue the instructions that a scheduler can issue now."""
         while self.has_slot(scheduler):
             able = [
                 w
@@ -99,14 +110,16 @@ class InOrderMachine(Machine[LineWarp]):
             self.issue_next(warp)
 
     def goes_on(self, able: Sequence[LineWarp], last: int) -> int:
-        """The warp served last, or -1 where it could have issued a whole cycle ago and found its
-        pipeline occupied: greed ends with a stall."""
+        """Return the warp served last, or -1 if a greedy scheduler gives it up.
+
+        A warp is given up if it was ready for a whole cycle and its pipeline was occupied.
+        """
         enough = self.cycle if self.unit.width else 1
         blocked = any(w.index == last and self.now - w.ready_since >= enough for w in able)
         return -1 if blocked and self.unit.oldest_first else last
 
     def issue_next(self, warp: LineWarp) -> None:
-        """Issue a warp's next instruction; the one after it is next from now on."""
+        """Issue a warp's next instruction; the instruction after it becomes the next one."""
         node = warp.head
         self.report_stalls(warp, node)
         self.issue(warp, warp.issued, self.copies[node.pipeline][warp.scheduler])
@@ -116,7 +129,11 @@ class InOrderMachine(Machine[LineWarp]):
         self.begin(warp)
 
     def report_stalls(self, warp: LineWarp, node: ProgramNode) -> None:
-        """Report where the time since the warp's last issue went."""
+        """Report the stalls since the warp's last issue, with their reasons."""
+        # For example, in cycles: a slot ends at 1 with a stall count of 3 from cycle 0, so the next
+        # instruction is the head at 3. Its producer completes at 10, and it issues at 14. The
+        # stalls are 2 (stall count), 7 (dependence), and 4 that are divided into slots of others
+        # and a busy pipeline.
         stall = warp.head_since - warp.issued_at if warp.issued_at >= 0 else 0
         self.report_stall(warp, node, Stall.STALL_COUNT, stall)
         waited = warp.ready_since - warp.head_since
@@ -131,12 +148,15 @@ class InOrderMachine(Machine[LineWarp]):
     def report_stall(
         self, warp: LineWarp, node: ProgramNode, reason: Stall, ticks: int, producer: int = -1
     ) -> None:
-        """Report a stall that took time."""
+        """Report a stall if it took time."""
         if ticks > 0:
             self.emit(Stalled(warp.block, warp.number, node, reason, ticks, producer))
 
     def passed_over(self, warp: LineWarp, node: ProgramNode) -> int:
-        """Ticks of the slots that others took while the warp could have issued."""
+        """Return the ticks of slots that other warps took while the warp could have issued."""
+        # For example, a warp is ready since cycle 3 and issues in cycle 5. Its scheduler issued in
+        # cycles 2, 3, 4 and 5 with the pipeline free. Those from 3 on, without its issue, are 2
+        # cycles.
         times = self.opportunities[warp.scheduler][self.copies[node.pipeline][warp.scheduler]]
         return (len(times) - bisect_left(times, warp.ready_since) - 1) * self.cycle
 

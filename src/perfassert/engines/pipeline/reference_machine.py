@@ -1,8 +1,9 @@
-"""The event loop of the reference engine: blocks, servers, completions; who issues is left open.
+"""Event loop of the reference engine: blocks, servers and completions.
 
-A server, such as the L2, serves one instruction after the other; those that have issued wait for it
-in the queue behind their pipeline. Four loads of one warp, each of which takes 8 cycles of the L2,
-by the places of that queue:
+Subclasses decide which warp issues. A server, such as the L2, serves one instruction after the
+other. Issued instructions wait for it in the queue behind their pipeline. For example, one warp
+issues four loads, each of which occupies the L2 for 8 cycles. The issue times depend on the places
+of the queue:
 
     >>> from dataclasses import replace
     >>> import perfassert as pa
@@ -25,9 +26,10 @@ by the places of that queue:
     2 [0, 1, 2, 8]
     4 [0, 1, 2, 3]
 
-The L2 begins with a load every 8 cycles. With one place the second load occupies it from cycle 1 to
-8, when the L2 takes it; the third issues then, and stalls the warp until then as *memory throttle*.
-With four places all of them issue at once, and nothing is stalled before a result is used.
+The L2 begins a load every 8 cycles. With one place the second load occupies it from cycle 1 to 8,
+when the L2 takes the load. The third load issues then. Until then the warp is stalled by *memory
+throttle*. With four places all loads issue without a stall, and the warp waits only when it uses a
+result.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class Warp:
     completed: int = 0
 
     def is_unfinished(self) -> bool:
-        """Whether there is something left to issue."""
+        """Return True if an instruction is left to issue."""
         return self.issued < len(self.code.nodes)
 
 
@@ -79,7 +81,7 @@ W = TypeVar("W", bound=Warp)
 
 @dataclass(slots=True)
 class ResidentBlock(Generic[W]):
-    """A resident block; ``arrived``: warps that have come to its barrier."""
+    """A resident block; ``arrived``: warps that have arrived at its barrier."""
 
     number: int
     launched: int
@@ -88,12 +90,12 @@ class ResidentBlock(Generic[W]):
     arrived: int = 0
 
     def complete(self) -> bool:
-        """Whether every instruction is complete."""
+        """Return True if every instruction is complete."""
         return all(w.completed == len(w.code.nodes) for w in self.warps)
 
 
 class Machine(Generic[W]):
-    """One run over a :class:`Unit`, reported to ``listeners``."""
+    """A run over a :class:`Unit`, reported to ``listeners``."""
 
     def __init__(self, unit: Unit, listeners: Sequence[Listener]) -> None:
         self.unit = unit
@@ -114,7 +116,7 @@ class Machine(Generic[W]):
         self.used_at = [-1] * unit.schedulers
 
     def _depths(self) -> Iterator[int]:
-        """Places of the queue behind every copy of a pipeline."""
+        """Yield the places of the queue behind every copy of a pipeline."""
         for depth, copies in zip(self.unit.pipelines.depths, self.copies, strict=True):
             yield from [depth] * len(set(copies))
 
@@ -124,7 +126,8 @@ class Machine(Generic[W]):
             listener.hear(event)
 
     def run(self) -> int:
-        """Simulate until every block is complete; the tick at which everything is."""
+        """Simulate until every block is complete; return the tick at which all servers are done,
+        too."""
         for slot in range(min(self.unit.resident, self.unit.blocks)):
             self.launch(slot)
         while any(self.slots):
@@ -143,7 +146,11 @@ class Machine(Generic[W]):
         return max([self.now, *(self.free_at[s] for s in servers)])
 
     def check_progress(self) -> None:
-        """Without a next event there is a block that is complete (one without instructions)."""
+        """Raise a deadlock error unless a block is complete.
+
+        The function is called when there is no next event. A complete block is one without
+        instructions.
+        """
         if any(block is not None and block.complete() for block in self.slots):
             return
         last = [w.code.nodes[w.issued - 1] for w in self.warps() if w.completed < w.issued]
@@ -151,28 +158,28 @@ class Machine(Generic[W]):
 
     @abstractmethod
     def warp(self, slot: int, number: int, start: int) -> W:
-        """A new warp of the block in ``slot`` that may issue from ``start`` on."""
+        """Return a new warp of the block in ``slot`` that may issue from ``start`` on."""
 
     @abstractmethod
     def begin(self, warp: W) -> None:
-        """Its first instructions become ready."""
+        """Make the first instructions of a warp ready."""
 
     @abstractmethod
     def now_ready(self, warp: W, place: int) -> None:
-        """All producers of an instruction are complete."""
+        """Note that all producers of an instruction are complete."""
 
     @abstractmethod
     def issue_all(self) -> None:
-        """Issue what can be issued now."""
+        """Issue all instructions that can be issued now."""
 
     @abstractmethod
     def waiting(self) -> bool:
-        """Whether a warp could issue at the next whole cycle."""
+        """Return True if a warp could issue at the next whole cycle."""
 
     # Blocks
 
     def launch(self, slot: int) -> None:
-        """A new block in a slot; the first ones start one after the other."""
+        """Launch a new block into a slot; the first resident blocks start one after the other."""
         block: ResidentBlock[W] = ResidentBlock(
             self.launched, self.now, Channels(self.unit.channels)
         )
@@ -187,9 +194,9 @@ class Machine(Generic[W]):
         self.emit(Launched(self.now, block.number))
 
     def retire(self) -> None:
-        """Replace complete blocks at once, the lowest slot first."""
+        """Replace complete blocks, the lowest slot first."""
         replaced = True
-        while replaced:  # a block of warps without instructions is complete at once
+        while replaced:  # a new block without instructions is complete, too
             replaced = False
             for slot, block in enumerate(self.slots):
                 if block is None or not block.complete():
@@ -202,7 +209,7 @@ class Machine(Generic[W]):
                     replaced = True
 
     def occupy_slot(self, slot: int, block: ResidentBlock[W] | None) -> None:
-        """Put a block into a slot, and deal the warps of all slots to their schedulers."""
+        """Put a block into a slot, and distribute the warps of all slots to their schedulers."""
         self.slots[slot] = block
         self.warps_of = [[] for _ in self.warps_of]
         for warp in self.warps():
@@ -212,13 +219,13 @@ class Machine(Generic[W]):
         """Report how long the warps of a complete block have waited for its end."""
 
     def warps(self) -> Iterator[W]:
-        """Of all resident blocks."""
+        """Yield the warps of all resident blocks."""
         for block in self.slots:
             if block is not None:
                 yield from block.warps
 
     def block_of(self, warp: W) -> ResidentBlock[W]:
-        """The block that a warp belongs to."""
+        """Return the block that a warp belongs to."""
         block = self.slots[warp.index // self.unit.warps]
         assert block is not None
         return block
@@ -226,7 +233,7 @@ class Machine(Generic[W]):
     # Issue and completion
 
     def has_slot(self, scheduler: int) -> bool:
-        """Whether a scheduler may issue one more now."""
+        """Return True if a scheduler may issue another instruction now."""
         if not self.unit.width:
             return True
         if self.now % self.cycle:
@@ -237,13 +244,19 @@ class Machine(Generic[W]):
         return self.used[scheduler] < self.unit.width
 
     def arbitration(self, warps: list[W], last: int) -> W:
-        """Round robin starts after the last one served; else it first, then the oldest."""
+        """Choose the next warp of a scheduler or pipeline.
+
+        Round robin starts after the warp ``last`` served. Greedy scheduling takes that warp again,
+        or else the oldest.
+        """
+        # For example, warps 0, 2 and 3 can issue, and warp 2 was served last. Round robin chooses
+        # 3. Greedy-then-oldest chooses 2, and without it the warp of the oldest block.
         if self.unit.oldest_first:
             return min(warps, key=lambda w: (w.index != last, w.block, w.index))
         return min(warps, key=lambda w: (w.index <= last, w.index))
 
     def issue(self, warp: W, place: int, copy: int) -> None:
-        """An instruction takes its pipeline and servers; at a barrier it waits for the block."""
+        """Issue an instruction to its pipeline and servers; at a barrier it waits for the block."""
         node = warp.code.nodes[place]
         self.occupy(copy, node.issue)
         done = self.serve(node, copy)
@@ -260,14 +273,23 @@ class Machine(Generic[W]):
             self.schedule(warp, place, done - self.now + node.completion)
 
     def occupy(self, copy: int, ticks: int) -> None:
-        """Issue slots lie at whole cycles, what a pipeline takes need not: it goes on where it was
-        done, if that was less than a cycle ago."""
+        """Occupy a copy of a pipeline.
+
+        Issue slots lie at whole cycles, but the issue time need not be a whole number of cycles. If
+        the pipeline was done less than a cycle ago, it continues from that time.
+        """
+        # For example, each instruction takes 1.5 cycles. The first issues at 0 and occupies the
+        # pipeline to 1.5. The second issues in the slot at 2, and occupies it from 1.5 to 3, so the
+        # third can issue at 3.
         free = self.free_at[copy]
         runs_on = copy in self.runs_on and self.now - free < self.cycle
         self.free_at[copy] = (free if runs_on else self.now) + ticks
 
     def arrive(self, warp: W, node: ProgramNode) -> None:
-        """The last warp to come to a barrier lets all go on: it is what each issued last."""
+        """Count a warp at a barrier; the last one releases all warps of the block.
+
+        The barrier is the last instruction that each of them has issued.
+        """
         block = self.block_of(warp)
         block.arrived += 1
         if block.arrived == len(block.warps):
@@ -277,7 +299,7 @@ class Machine(Generic[W]):
                 self.schedule(member, member.issued - 1, node.completion)
 
     def signal(self, warp: W, place: int, node: ProgramNode, signal: ProgramSignal) -> None:
-        """What an issue means to a channel; arrivals and copies count when they are complete."""
+        """Apply the issue of a node to a channel; arrivals and copies count on completion."""
         channels, phase = self.block_of(warp).channels, warp.code.phases[place]
         if signal.arrives:
             channels.expect(signal.channel, phase, signal.expects)
@@ -287,7 +309,7 @@ class Machine(Generic[W]):
             self.schedule(warp, place, node.completion)
 
     def complete_signal(self, warp: W, place: int, signal: ProgramSignal) -> None:
-        """Count a complete arrival or copy, and release those that waited for the phase."""
+        """Count a complete arrival or copy, and release the warps that waited for the phase."""
         channels, phase = self.block_of(warp).channels, warp.code.phases[place]
         if signal.copies:
             self.release(channels.complete_copy(signal.channel, phase))
@@ -295,15 +317,18 @@ class Machine(Generic[W]):
             self.release(channels.arrive(signal.channel, phase))
 
     def release(self, warps: list[W]) -> None:
-        """Their phase is complete: each has issued its wait last."""
+        """Release warps whose phase is complete; each has issued its wait last."""
         for warp in warps:
             place = warp.issued - 1
             self.schedule(warp, place, warp.code.nodes[place].completion)
 
     def serve(self, node: ProgramNode, copy: int) -> int:
-        """Pass the servers; the queue before the first one is full when the instruction that came
-        so many places earlier has not been served yet. When the last server is done, or the
-        first where there is no result."""
+        """Pass an instruction through its servers; return the time at which the last one is done.
+
+        Without a result it is the time at which the first server is done. The queue before the
+        first server is full if the instruction that came as many places earlier has not been served
+        yet.
+        """
         at = self.now
         times = []
         for server, needed in node.demands:
@@ -318,12 +343,12 @@ class Machine(Generic[W]):
         return times[0][1] if times and not node.produces else at
 
     def schedule(self, warp: W, place: int, delay: int) -> None:
-        """An instruction will be complete so many ticks from now."""
+        """Schedule the completion of an instruction ``delay`` ticks from now."""
         self.sequence += 1
         heapq.heappush(self.completions, (self.now + delay, self.sequence, warp, place))
 
     def complete_until_now(self) -> None:
-        """Complete what is due, in the order of issue, and wake those who waited for it."""
+        """Complete the instructions that are due, in order of issue, and wake their consumers."""
         while self.completions and self.completions[0][0] <= self.now:
             _, _, warp, place = heapq.heappop(self.completions)
             warp.completed += 1
@@ -343,7 +368,7 @@ class Machine(Generic[W]):
     # Time
 
     def next_time(self) -> int | None:
-        """The next moment at which anything can change."""
+        """Return the next time at which anything can change, or None."""
         times = [self.completions[0][0]] if self.completions else []
         times += [t for t in self.free_at if t > self.now]
         times += self.ready_later()
@@ -352,5 +377,5 @@ class Machine(Generic[W]):
         return min(times) if times else None
 
     def ready_later(self) -> Iterator[int]:
-        """When warps that wait for nothing but time will be ready."""
+        """Yield the times at which warps become ready that wait for nothing but time."""
         yield from ()

@@ -1,4 +1,4 @@
-"""What a simulation reports: exact totals of its events, a profile by node, a window of them."""
+"""Results of a simulation: exact totals of its events, a profile by node, and a trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from perfassert.errors import GraphError
 
 
 def deadlock(node: int) -> GraphError:
-    """Nothing can happen any more; ``node``: of the graph, at which a warp waits."""
+    """Return the error of a simulation in which nothing can happen any more.
+
+    ``node``: graph node at which a warp waits.
+    """
     return GraphError(
         f"node {node} waits for a phase that is never complete: too few arrivals or copies "
         "on its channel, or warps that wait for one another"
@@ -18,11 +21,11 @@ def deadlock(node: int) -> GraphError:
 
 
 MOST_EVENTS = 2**20
-"""Events of a trace, which are all kept in memory."""
+"""Largest number of events of a trace, which are all kept in memory."""
 
 
 def trace_full() -> GraphError:
-    """The error of a traced window with more than :data:`MOST_EVENTS` events."""
+    """Return the error of a traced window with more than :data:`MOST_EVENTS` events."""
     return GraphError(
         f"the trace has more than {MOST_EVENTS} events; give a shorter window, or fewer blocks"
     )
@@ -32,17 +35,18 @@ def trace_full() -> GraphError:
 class EventTotals:
     """Exact totals of the events of a simulated SM.
 
-    Cycles of warps are summed over all warps of all blocks; all but ``resident`` are there in order
-    only.
+    Cycles of warps are summed over all warps of all blocks. Except for ``resident``, they are
+    counted for in-order issue only.
 
     Attributes:
         issued: operation class → instructions.
         busy: pipeline → cycles, summed over its copies.
-        blocks_launched, blocks_retired: blocks.
+        blocks_launched, blocks_retired: number of blocks.
         dependence: operation class → cycles of warps that waited for a value of that class;
-            ``"barrier"``: for their block.
-        blamed: the same by node of the graph.
-        pipeline: pipeline → cycles of warps that were ready, while it or the issue slot was not.
+            ``"barrier"``: cycles of warps that waited for their block.
+        blamed: the cycles of ``dependence`` by node of the graph.
+        pipeline: pipeline → cycles of warps that were ready, while the pipeline or the issue slot
+            was not.
         not_selected: cycles of warps whose slot another warp took (with an issue width of one).
         drained: cycles of warps that had issued everything, while their block was not complete.
         resident: cycles of warps on the SM.
@@ -61,20 +65,20 @@ class EventTotals:
 
     @property
     def completed(self) -> int:
-        """Instructions that completed: all that were issued."""
+        """Number of completed instructions, which are all that were issued."""
         return sum(self.issued.values())
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One event of a traced window of a simulation.
+    """An event of a traced window of a simulation.
 
     Attributes:
         time: in cycles.
         kind: ``launched``, ``issued``, ``completed``, ``barrier`` (its last warp has arrived) or
             ``retired``.
         block: number of the block.
-        warp: number of the warp in its block; 0 where the event is of the whole block.
+        warp: number of the warp in its block; 0 for an event of the whole block.
         node: index in the graph, or -1.
     """
 
@@ -93,10 +97,10 @@ class Simulation:
         cycles: until every node is complete.
         instructions: issued by all warps, barriers included.
         events: exact totals: issued and completed instructions, busy cycles by pipeline, blocks,
-            and in order where the cycles of the warps went.
+            and for in-order issue the cycles of the warps by cause.
         skipped: fraction of the instructions that fast-forward did not have to simulate.
-        engine: ``"compiled"``, or ``"reference"`` where the extension was not built.
-        trace: events of the window that was asked for, sorted by time: ``time`` in cycles,
+        engine: ``"compiled"``, or ``"reference"`` if the extension was not built.
+        trace: events of the requested window, sorted by time: ``time`` in cycles,
             ``kind``, ``block``, ``warp`` and ``node``.
 
     Example:
@@ -119,11 +123,12 @@ class Simulation:
 
 @dataclass(slots=True)
 class Spent:
-    """Ticks that warps spent at one node before they issued it, by cause; ``issued``: how often.
+    """Ticks that warps spent at one node before they issued it, by cause.
 
-    ``stall``: the stall count of the instruction before; ``not_selected``: another warp took the
-    slot; ``pipe``: the pipeline was taken or its queue full; ``fence``: at a barrier, for it or for
-    what came before it. ``…_idle``: the part in which the scheduler issued nothing.
+    ``issued`` counts the issues. ``stall``: the stall count of the instruction before.
+    ``not_selected``: another warp took the slot. ``pipe``: the pipeline was busy or its queue full.
+    ``fence``: waiting at a barrier, or before it for earlier instructions. ``…_idle``: the part in
+    which the scheduler issued nothing.
     """
 
     issued: int = 0
@@ -143,31 +148,32 @@ class Spent:
 
 @dataclass(slots=True)
 class StallProfile:
-    """Where the warps' time went: by graph node, and by (waiting node, producer): ticks, and those
-    of them in which the scheduler issued nothing.
+    """Time of the warps by graph node, and by (waiting node, producer).
 
-    Of the wait before an issue its scheduler's idle ticks are exact; between the stall count and
-    the producer, which follow one another, they are shared out by length.
+    ``waits`` holds the ticks, and the part of them in which the scheduler issued nothing. The idle
+    ticks of a scheduler during the whole wait before an issue are exact. They are divided between
+    the stall count and the producer by the lengths of the two waits.
     """
 
     spent: dict[int, Spent] = field(default_factory=dict)
     waits: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def at(self, node: int) -> Spent:
-        """The counts of a node."""
+        """Return the counts of a node."""
         return self.spent.setdefault(node, Spent())
 
     def wait(self, use: int, producer: int, ticks: int, idle: int) -> None:
-        """Add to what ``use`` waited for ``producer``."""
+        """Add to the ticks that ``use`` waited for ``producer``."""
         before = self.waits.get((use, producer), (0, 0))
         self.waits[use, producer] = (before[0] + ticks, before[1] + idle)
 
 
 @dataclass(slots=True)
 class Totals:
-    """Counts and ticks, by operation class and by pipeline; ``dependence`` by graph node.
+    """Counts and ticks, by operation class and by pipeline; ``dependence`` is by graph node.
 
-    ``half_time``, ``half_count``: where half of a limited simulation lay, if it was cut short.
+    ``half_time`` and ``half_count`` are the end and the instructions of the first half of a limited
+    simulation, if it was cut short.
     """
 
     end: int
@@ -188,7 +194,7 @@ class Totals:
     trace: list[TraceEvent] = field(default_factory=list)
 
     def simulation(self, unit: Unit, engine: str) -> Simulation:
-        """The public result, in cycles."""
+        """Return the public result, in cycles."""
         ticks = unit.pipelines.ticks
         operations, names = unit.pipelines.operations, unit.pipelines.names
         count = sum(self.issued)

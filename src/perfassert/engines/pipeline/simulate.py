@@ -1,4 +1,4 @@
-"""``simulate``: one SM of the pipeline model, alone."""
+"""Entry point of the pipeline engine: simulate one SM of the pipeline model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def simulate(
         blocks: blocks that the SM has to execute.
         resident_blocks: blocks that it holds at a time.
         latencies: operation class → :class:`Latency` in cycles, or a function of the resident warps
-            that gives one; for all classes of the graph, ``"barrier"`` included.
+            that returns one; for all classes of the graph, ``"barrier"`` included.
         issue_order: ``"dataflow"`` (the default): a free pipeline takes any ready instruction.
             ``"in-order"``: each warp issues in program order, as hardware does.
         scheduler: ``"loose-round-robin"`` (the default) or ``"greedy-then-oldest"``.
@@ -85,10 +85,10 @@ def _window(trace: tuple[float, float], ticks: int) -> tuple[int, int]:
 
 
 def run_unit(unit: Unit, fast_forward: bool, window: tuple[int, int] = (0, 0)) -> Simulation:
-    """Run on the compiled engine, or on its reference where there is none.
+    """Run a unit on the compiled engine, or on the reference engine if that was not built.
 
-    Raises :class:`GraphError` where more instructions would be simulated one by one than take
-    minutes.
+    Raises :class:`GraphError` if so many instructions would be simulated one by one that the run
+    would take minutes.
     """
     from perfassert.engines.pipeline.compiled import available, fits, run_compiled
 
@@ -114,13 +114,13 @@ def _endless(count: str) -> GraphError:
 def run_bounded(unit: Unit, limit: int) -> Totals:
     """Run at most about ``limit`` instructions; the totals say if they were cut short.
 
-    Where times do not fit into the compiled engine, only as many blocks run as the reference can
-    take in a moment.
+    If times do not fit into the compiled engine, only as many blocks run as the reference engine
+    can simulate in a moment.
 
     Raises:
-        LaunchError: a few blocks are too much for the reference.
-        PerfAssertError: the compiled engine is not installed. The reference would be cut short
-            earlier, and the time another one.
+        LaunchError: a few blocks are too much for the reference engine.
+        PerfAssertError: the compiled engine is not installed. The reference engine would be cut
+            short earlier and give a different time.
     """
     from dataclasses import replace
 
@@ -155,7 +155,7 @@ _MOST_SCHEDULERS = 2**10
 _MOST_SIMULATED = {"in-order": 2**26, "dataflow": 2**23}  # a minute at most
 _REFERENCE_INSTRUCTIONS = 30_000
 _REFERENCE_LONGEST = 3_000_000
-"""Instructions of a wave, which the reference keeps all in memory."""
+"""Largest number of instructions of a wave, which the reference engine keeps in memory."""
 
 
 def make_unit(
@@ -170,7 +170,7 @@ def make_unit(
     issue_width: int | None,
     queues: Mapping[str, int] | None = None,
 ) -> Unit:
-    """Check the arguments and compile the graph; ``queues``: places behind a pipeline."""
+    """Check the arguments and compile the graph; ``queues``: places behind each pipeline."""
     if not isinstance(graph, InstructionGraph):
         raise GraphError(f"graph must be built with builder().build(), not {in_short(graph)}")
     blocks = to_integer(blocks, "blocks", GraphError, 1)

@@ -1,4 +1,4 @@
-"""A program with its loops replicated: what loops mean, as the reference engine executes it."""
+"""Programs with their loops unrolled, as the reference engine executes them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from perfassert.kernel.graph import BodyItem, ItemKind
 
 @dataclass(slots=True)
 class Unrolled:
-    """A program with its loops replicated: per dynamic instruction, its node and consumers.
+    """A program with its loops unrolled: nodes, producers and consumers per dynamic instruction.
 
-    ``phases``: by the number of an instruction that does something to a channel.
+    ``phases`` holds the phase of each instruction that affects a channel, by number.
     """
 
     nodes: list[ProgramNode]
@@ -23,8 +23,11 @@ class Unrolled:
 
 
 def unroll(program: WarpProgram) -> Unrolled:
-    """Replicate all loops. A node waits for the last barrier before it; a full barrier for
-    everything since the last full one."""
+    """Unroll all loops.
+
+    A node waits for the last barrier before it. A full barrier waits for all instructions since the
+    last full barrier.
+    """
     nodes: list[ProgramNode] = []
     producers: list[list[int]] = []
     phases: dict[int, int] = {}
@@ -32,6 +35,8 @@ def unroll(program: WarpProgram) -> Unrolled:
     for index, counters in _dynamic(program, program.body, {}):
         node = program.nodes[index]
         place = len(nodes)
+        # For example, instructions 0 and 1, a full barrier 2, instructions 3 and 4, a full barrier
+        # 5: 2 waits for 0 and 1, 3 and 4 wait for 2, and 5 waits for 3, 4 and 2.
         waits = {s for edge in node.sources if (s := _producer(program, edge, counters)) >= 0}
         if node.fence and not node.partial:
             waits.update(range(full_fence + 1, place))
@@ -66,11 +71,13 @@ def _dynamic(
 def _producer(
     program: WarpProgram, edge: tuple[tuple[int, int, int], ...], counters: dict[int, int]
 ) -> int:
-    """Program-order number of the instruction that an edge means, or -1 for none."""
+    """Return the program-order number of the instruction that an edge refers to, or -1 for none."""
     for producer, loop, distance in edge:
         if distance and counters[loop] < distance:
             continue
         node = program.nodes[producer]
+        # For example, a loop with offset 2 and 3 instructions per iteration carries the value of
+        # its instruction 1. With a distance of 1, iteration 2 reads from 1 + 2 + (2 - 1) · 3 = 6.
         place, inside = node.offset, loop != NO_LOOP
         for level in program.chain(node.loop):
             if inside:

@@ -1,8 +1,8 @@
-"""What the warps of one scheduler do, cycle by cycle, from the start: by the reference engine,
-which reports every wait with its reason.
+"""Timeline of the warps of one scheduler from the start, with the reason of each wait.
 
-Three warps that load and add, on a scheduler that issues one instruction in a cycle. A load keeps
-its pipeline busy for 2 cycles and is complete after 6, an addition after 2:
+The reference engine reports the waits. For example, three warps load and add, on a scheduler that
+issues one instruction per cycle. A load keeps its pipeline busy for 2 cycles and is complete after
+6, an addition after 2:
 
     >>> import perfassert as pa
     >>> from perfassert.engines.pipeline.simulate import make_unit
@@ -18,9 +18,10 @@ its pipeline busy for 2 cycles and is complete after 6, an addition after 2:
     1 -=L.....A
     2 --==L.....A
 
-In cycle 0 warp 0 issues its load (``L``), and the other two are ready but not selected (``-``). The
-pipeline takes the next load in cycle 2 and the one after it in cycle 4; until then those who wait
-for it are stalled by it (``=``). Each addition (``A``) waits for its own load (``.``).
+In cycle 0 warp 0 issues its load (``L``), and the other two warps are ready but not selected
+(``-``). The pipeline takes the next load in cycle 2 and the last one in cycle 4. Until then the
+warps that wait for the pipeline are stalled by it (``=``). Each addition (``A``) waits for the load
+of its warp (``.``).
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.events import Event, Issued, Stall, Stalled
 from perfassert.engines.pipeline.reference_in_order import InOrderMachine
 
-_LONGEST = 40_000  # instructions of a warp, all of which the reference keeps in memory
-_LATEST = 20_000.0  # cycles, where hardly anything happens
+_LONGEST = 40_000  # instructions of a warp, which the reference engine keeps in memory
+_LATEST = 20_000.0  # cycles after which a run ends, for units in which little happens
 
 
 @dataclass(frozen=True, slots=True)
 class WarpInterval:
-    """A warp waits before ``node``, or issues it (``reason`` None); times in cycles. ``producer``:
-    the graph node that it waits for, or -1."""
+    """An interval in which a warp waits before ``node``, or issues it (``reason`` None).
+
+    Times are in cycles. ``producer`` is the graph node that the warp waits for, or -1.
+    """
 
     block: int
     warp: int
@@ -51,9 +54,10 @@ class WarpInterval:
 
 
 def watch(unit: Unit, most: int) -> tuple[WarpInterval, ...]:
-    """About the first ``most`` intervals, in the order in which they end.
+    """Return about the first ``most`` intervals, in the order in which they end.
 
-    There are none where the unit does not issue in order, or a warp runs too many instructions.
+    The result is empty if the unit does not issue in order, or if a warp runs too many
+    instructions.
     """
     if not unit.in_order or max(p.length for p in unit.programs) > _LONGEST:
         return ()
@@ -64,19 +68,19 @@ def watch(unit: Unit, most: int) -> tuple[WarpInterval, ...]:
 
 
 class _Enough(Exception):
-    """Ends a run before its end."""
+    """Raised to end a run before its end."""
 
 
 class _Watching:
     def __init__(self, unit: Unit, most: int) -> None:
         self.intervals: list[WarpInterval] = []
         self._cycle = unit.pipelines.ticks
-        self._slot = self._cycle if unit.width == 1 else 0  # without a limit an issue takes none
+        self._slot = self._cycle if unit.width == 1 else 0  # without a limit an issue takes no time
         self._most = most
         self._stalls: dict[tuple[int, int], list[Stalled]] = {}
 
     def hear(self, event: Event) -> None:
-        """A warp's stalls are reported right before the issue that ends them."""
+        """Collect a warp's stalls, which are reported just before the issue that ends them."""
         if isinstance(event, Stalled):
             self._stalls.setdefault((event.block, event.warp), []).append(event)
         elif isinstance(event, Issued):
