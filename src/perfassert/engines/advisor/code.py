@@ -97,7 +97,7 @@ class CodeLoop:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """Instructions by number, and blocks in reverse postorder, the entry first."""
+    """A kernel's code: instructions by number, and blocks in reverse postorder, the entry first."""
 
     instructions: tuple[CodeInstruction, ...]
     blocks: Mapping[int, CodeBlock]

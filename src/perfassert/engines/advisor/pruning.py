@@ -124,7 +124,7 @@ class Pruner:
         self._soonest: dict[tuple[int, int], int] = {}
 
     def by_opcode(self, reason: str, dependences: Iterable[Dependence]) -> list[Dependence]:
-        """Return the dependences without sources that cannot cause the reason.
+        """Return the dependences whose source can cause the reason.
 
         Volta and later wait for constant loads as for shared memory. They are an execution
         dependence if there is no other source.
@@ -138,7 +138,7 @@ class Pruner:
         return [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
 
     def by_dominator(self, dependences: Sequence[Dependence]) -> list[Dependence]:
-        """Return the dependences without sources whose stalls would have been observed earlier."""
+        """Return the dependences whose stalls would not have been observed earlier."""
         return [d for d in dependences if not self._observed.cold(d)]
 
     def measure(self, dependences: Iterable[Dependence]) -> None:
@@ -147,7 +147,7 @@ class Pruner:
         self._soonest.update(self._paths.soonest(p for p in pairs if p not in self._soonest))
 
     def by_latency(self, dependences: Sequence[Dependence]) -> list[Dependence]:
-        """Return the dependences without sources that are always complete before the use can issue.
+        """Return the dependences whose source may be incomplete when the use issues on some path.
 
         Issue takes the cycles of the stall counts, at least one per instruction. Classes without a
         bound are never complete.

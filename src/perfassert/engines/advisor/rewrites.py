@@ -131,7 +131,7 @@ class Unroll(OfLoops):
 
 
 class Reorder(OfLoops):
-    """Order of the instructions of these loops as an author writes it who loads early.
+    """Reordering of the instructions of these loops by an author, who loads early.
 
     Loop -1 is the code outside of loops.
     """

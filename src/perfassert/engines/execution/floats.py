@@ -155,7 +155,7 @@ def _double_add(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple
     if detail[0] == Rounding.NEAREST:
         return _pair(first + second)
     total = _multiply_add(first, np.ones_like(first), second, detail[0])
-    return _pair(np.where(total == 0, first + second, total))  # with the sign of a zero
+    return _pair(np.where(total == 0, first + second, total))  # keeps the sign of a zero
 
 
 def _double_multiply(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
@@ -163,7 +163,7 @@ def _double_multiply(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> 
     if detail[0] == Rounding.NEAREST:
         return _pair(first * second)
     product = _multiply_add(first, second, np.zeros_like(first), detail[0])
-    return _pair(np.where(product == 0, first * second, product))  # with the sign of a zero
+    return _pair(np.where(product == 0, first * second, product))  # keeps the sign of a zero
 
 
 def _double_fused(

@@ -127,7 +127,7 @@ class Interpreter:
         return self.ends[place]
 
     def _doubt(self, guard: int) -> Masks | None:
-        """Return the provenance of an unknown guard, or None if active lanes know it."""
+        """Return the provenance of an unknown guard, or None if all active lanes know it."""
         unknown = self.masks((guard,))
         if unknown is None:
             return None
@@ -171,7 +171,7 @@ class Interpreter:
         return union
 
     def write(self, register: int, result: Any, unknown: Masks | None) -> None:
-        """Write the lanes of ``mask``; a uniform register is written if the mask has a lane."""
+        """Write the lanes of ``mask``; a uniform register is written if the mask holds any lane."""
         if register <= 0:
             return
         uniform = register in self.code.uniform
@@ -421,7 +421,7 @@ class Interpreter:
                 self._arrive(operation, warp, int(n), Fragment(after, lanes))
 
     def _complete(self, register: int, active: Lanes) -> npt.NDArray[np.intp]:
-        """Let warps continue of which no lane is missing; return the places of the other warps."""
+        """Let warps continue of which no lane is missing; return the indices of the other warps."""
         masks = np.broadcast_to(self.read(register), active.shape)
         first = collective.first_active(self.mask)
         wanted = collective.unpack_lanes(masks[np.arange(len(first)), first][:, None])

@@ -164,7 +164,7 @@ class GlobalMemory:
         }
 
     def unknowns(self) -> dict[str, int]:
-        """Count the unknown bytes of each buffer, among those whose content was given."""
+        """Count the bytes of each buffer that became unknown, 0 if its content was not given."""
         return {
             r.name: 0 if r.content is None else self.plane.unknown(start, start + len(r.content))
             for r, start in zip(self.regions, self._starts.tolist(), strict=False)

@@ -43,7 +43,12 @@ class PartlyGiven:
 
 ArgumentValue = Union[bytes, PartlyGiven, Region, None]
 """A parameter: its bytes, the buffer that it points to, or None if the launch does not give it."""
-_GENERIC = {0x18: 0, 0x1C: SHARED_WINDOW, 0x20: 0, 0x24: LOCAL_WINDOW}  # words of bank 0, to sm_89
+_GENERIC = {
+    0x18: 0,
+    0x1C: SHARED_WINDOW,
+    0x20: 0,
+    0x24: LOCAL_WINDOW,
+}  # words of bank 0 up to sm_89
 _STACK_SLACK = 1 << 10
 _MAGNITUDE = 8.0  # ordinary numbers lie between 2^-8 and 2^8
 

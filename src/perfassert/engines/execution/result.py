@@ -105,7 +105,7 @@ class Execution:
 
     @property
     def unknown(self) -> dict[str, int]:
-        """Number of bytes of each of these buffers that are unknown at the end."""
+        """Bytes of each buffer that became unknown by the end, 0 if its content was not given."""
         return self.memory.unknowns()
 
     @property

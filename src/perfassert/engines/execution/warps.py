@@ -22,7 +22,7 @@ from perfassert.engines.execution.collective import Lanes, pack_lanes
 from perfassert.engines.execution.words import Words
 from perfassert.kernel.machine import WARP_LANES
 
-_TURN = 64  # in every 64th run a place other than the lowest may be chosen
+_TURN = 64  # in every 64th run the places take turns; otherwise the lowest runs
 NOWHERE = np.iinfo(np.int64).max
 
 
@@ -221,7 +221,7 @@ class Warps:
         return self.gatherings.setdefault((block, barrier), Gathering())
 
     def pass_barrier(self, rows: npt.NDArray[np.intp], place: int) -> bool:
-        """Let warps continue if they are all the warps of their blocks; return True if they do."""
+        """Let warps pass a barrier that all threads of their blocks reach together; True if so."""
         blocks = np.unique(self.block_of[rows])
         if any(block in blocks for block, _ in self.gatherings):
             return False

@@ -118,7 +118,7 @@ def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) 
 
 
 class _Follower:
-    """Follows a program in order, and computes the earliest completion of each value.
+    """Walk through a program in order, which computes the earliest completion of each value.
 
     ``latest`` is the latest completion. For watched nodes, ``first`` is the start of the first,
     ``last`` the completion of the last, and ``least`` the shortest time of one.

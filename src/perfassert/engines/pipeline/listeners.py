@@ -27,7 +27,7 @@ from perfassert.engines.pipeline.results import (
 
 
 class Accounting:
-    """Adds up all events in ``totals``; values that are known at the end only stay zero."""
+    """Listener that adds up all events in ``totals``; values known at the end only stay zero."""
 
     def __init__(self, unit: Unit) -> None:
         self._warps = unit.warps
@@ -66,7 +66,7 @@ class Accounting:
 
 
 class Profiling:
-    """Profile of the warps' time at each node, and of the part in which the scheduler idled."""
+    """Listener that sums the warps' time at each node, and the idle part of their scheduler."""
 
     def __init__(self, unit: Unit) -> None:
         self.profile = StallProfile()
@@ -110,7 +110,7 @@ class Profiling:
 
 
 class Tracing:
-    """Records the events from ``window[0]`` (inclusive) to ``window[1]`` (exclusive), in ticks."""
+    """Listener that records events from ``window[0]`` to before ``window[1]``, in ticks."""
 
     def __init__(self, unit: Unit, window: tuple[int, int]) -> None:
         self.trace: list[TraceEvent] = []

@@ -130,10 +130,10 @@ class InOrderMachine(Machine[LineWarp]):
 
     def report_stalls(self, warp: LineWarp, node: ProgramNode) -> None:
         """Report the stalls since the warp's last issue, with their reasons."""
-        # For example, in cycles: a slot ends at 1 with a stall count of 3 from cycle 0, so the next
-        # instruction is the head at 3. Its producer completes at 10, and it issues at 14. The
-        # stalls are 2 (stall count), 7 (dependence), and 4 that are divided into slots of others
-        # and a busy pipeline.
+        # For example, a warp issues in cycle 0 with a stall count of 3. Its slot ends at 1, and its
+        # next instruction may issue from 3 on. The producer of that instruction completes at 10,
+        # and it issues at 14. The stalls are 2 cycles (stall count), 7 (dependence), and 4 that are
+        # divided into slots of other warps and a busy pipeline.
         stall = warp.head_since - warp.issued_at if warp.issued_at >= 0 else 0
         self.report_stall(warp, node, Stall.STALL_COUNT, stall)
         waited = warp.ready_since - warp.head_since

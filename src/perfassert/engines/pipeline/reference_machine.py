@@ -250,7 +250,7 @@ class Machine(Generic[W]):
         or else the oldest.
         """
         # For example, warps 0, 2 and 3 can issue, and warp 2 was served last. Round robin chooses
-        # 3. Greedy-then-oldest chooses 2, and without it the warp of the oldest block.
+        # 3. Greedy-then-oldest chooses 2, or if 2 cannot issue, a warp of the oldest block.
         if self.unit.oldest_first:
             return min(warps, key=lambda w: (w.index != last, w.block, w.index))
         return min(warps, key=lambda w: (w.index <= last, w.index))

@@ -147,7 +147,7 @@ class Window:
             return page_fill(runs, device.dram_granularity, device.dram_page_bytes)
         fill = page_fill(runs, sector, device.dram_page_bytes)
         # Without loops the blocks in ``around`` include those of the window.
-        near = [runs] if any(nest[0].loops for nest in nests) else []  # else it is among them
+        near = [runs] if any(nest[0].loops for nest in nests) else []
         for nest, cut in zip(nests, cuts, strict=True):
             lines = _sharing_lines(nest, linear_range(launch.grid, *cut[1:]), launch, line)
             near.append(_cut_runs(self._cut(nest, self.around), launch, sector, lines))

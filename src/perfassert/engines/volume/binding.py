@@ -94,7 +94,7 @@ def _group(
 ) -> AccessGroup:
     ranges, conditions = dict(access.ranges), list(access.conditions)
     for axis in sorted(split):
-        if axis in ranges:  # the coordinate is now a sum of two symbols: no range of either
+        if axis in ranges:  # it bounds a coordinate that is now a sum of two symbols
             conditions += _as_conditions(axis, ranges.pop(axis))
     field = kernel.fields.get(access.field)
     return AccessGroup(

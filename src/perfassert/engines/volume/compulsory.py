@@ -65,7 +65,9 @@ def _launch_footprint(groups: LaunchGroups, name: str, direction: Direction) -> 
     sector, launch = groups.device.sector_bytes, groups.launch
     closed = between_l2_and_dram(direction, groups.fields.get(name, ()))
     executed = between_l2_and_dram(direction, groups.executed.get(name, ()))
-    if closed and direction is Direction.LOAD:  # the waves count them, and loads are many
+    if (
+        closed and direction is Direction.LOAD
+    ):  # the waves count loads, which are slow to count again
         return inf
     if not all(tied.same_in_blocks for group in closed for tied in group.tied):
         return inf

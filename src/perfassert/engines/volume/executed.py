@@ -160,7 +160,7 @@ def window_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> float
     asked = sum(len(v.keys) / v.share for v in visits if v.share)
     if not asked:
         return whole
-    each = blocks * granularity / len(groups[0].sampled.spread[::apart])  # of the executed blocks
+    each = blocks * granularity / len(groups[0].sampled.spread[::apart])  # bytes per granule
     each /= most * sum(len(v.keys) for v in visits) / asked
 
     def window_bytes(executions: int) -> float:

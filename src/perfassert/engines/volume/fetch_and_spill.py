@@ -21,7 +21,7 @@ from perfassert.kernel.machine import REGISTER_BYTES
 
 SPILLS = "(spills)"
 INSTRUCTIONS = "(instructions)"
-"""Names of these volumes among those of the fields; no parameter of a kernel is called so."""
+"""Names of these volumes, which are listed with the fields; no kernel parameter is named so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,7 +306,7 @@ def block_steps(group: AccessGroup, launch: Launch) -> tuple[int, ...]:
 
 
 def period(groups: Sequence[AccessGroup], axis: int, block: int, modulus: int) -> int:
-    """Return the number of blocks along ``axis`` after which addresses repeat modulo a number."""
+    """Return the blocks along ``axis`` after which addresses repeat modulo ``modulus``."""
     result = 1
     for group in groups:
         form = Affine(0, group.terms)

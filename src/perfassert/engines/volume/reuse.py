@@ -64,7 +64,7 @@ def miss_share(oversubscription: float) -> float:
     """
     if oversubscription <= 1:
         return 0.0
-    # For example, with twice the capacity the fixed point is 0.797: 1 - exp(-2 · 0.797) = 0.797.
+    # For example, data of twice the capacity has the fixed point 0.797 = 1 - exp(-2 · 0.797).
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -110,7 +110,7 @@ def distinct(values: IntArray) -> IntArray:
         marks = np.zeros(high - low + 1, dtype=bool)
         marks[values - low] = True
         return np.flatnonzero(marks) + low
-    # the stable sort merges sequences that are sorted already
+    # The stable sort merges sequences that are sorted already.
     ordered = np.sort(values, axis=None, kind="stable")
     first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
