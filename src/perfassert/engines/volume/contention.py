@@ -163,7 +163,7 @@ def _find_meetings(
 
 
 def _count_again(counts: Mapping[int, float], weight: float, blocks: int) -> dict[int, float]:
-    """Weight the counts of sampled iterations if a block touches the place more than once."""
+    """Weight counts above the number of sampled blocks by the iterations that each represents."""
     return {place: count * (weight if count > blocks else 1.0) for place, count in counts.items()}
 
 
