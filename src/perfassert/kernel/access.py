@@ -1,4 +1,4 @@
-"""One memory instruction: which field, which element."""
+"""Memory accesses of hand-written descriptions: the field and the subscripts of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perfassert.source import SourceSpan
 
 
 class Direction(str, Enum):
-    """Whether an access reads or writes."""
+    """Direction of an access: it reads or writes."""
 
     LOAD = "load"
     STORE = "store"
@@ -21,8 +21,8 @@ class Direction(str, Enum):
 class Access:
     """A load or store of ``field[subscripts]``, one expression per axis, in C order.
 
-    ``text`` is what the author wrote; columns in the expressions count from its start.
-    ``assumed``: a subscript depends on data, and values for it were assumed.
+    ``text`` is the source text; columns in the expressions count from its start. ``assumed``: a
+    subscript depends on data, and its value was assumed.
     """
 
     field: str
@@ -37,12 +37,15 @@ class Access:
 
 
 _CARRIED = 0.1
-"""Share of a direction's bytes from which on a width counts: the last elements of a row may be
-narrow. The tenth is that of the metrics ``load_width`` and ``store_width``."""
+"""Fraction of the loaded (or stored) bytes from which on an access width counts.
+
+A compiler may handle the last elements of a row by a few narrow accesses, which are ignored. The
+metrics ``load_width`` and ``store_width`` document this fraction.
+"""
 
 
 def narrowest_width(bytes_by_width: Mapping[int, float]) -> int:
-    """Find the least width whose accesses carry a tenth of all bytes.
+    """Return the smallest access width, in bytes, that moves at least a tenth of all bytes.
 
     >>> narrowest_width({16: 4096.0, 4: 12.0}), narrowest_width({16: 4096.0, 4: 1024.0})
     (16, 4)

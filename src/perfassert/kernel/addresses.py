@@ -30,7 +30,7 @@ def read_accesses(
     stores: Sequence[str],
     assume: Mapping[str, str],
 ) -> tuple[tuple[Access, ...], tuple[Assumption, ...]]:
-    """Parse every load and store; report which assumed values were used."""
+    """Parse all loads and stores; return the accesses and the assumed values that they use."""
     given = to_list(fields, "fields", KernelError)
     for field in given:
         check_kind(field, Field, "each of the fields", KernelError)
@@ -67,7 +67,7 @@ def _normalise_text(text: str) -> str:
 
 
 class _AddressReader(Reader):
-    """One text; every error shows it with a caret below the column."""
+    """Reader of one address expression, whose errors show the text with a caret at the column."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _AddressReader(Reader):
 
     @contextmanager
     def errors_with_text(self) -> Iterator[None]:
-        """What is wrong with the text, with the text."""
+        """Turn errors of the reader into :class:`AddressExpressionError` that quote the text."""
         try:
             if len(self.text) > MAX_LENGTH:
                 raise NotAnExpression(f"longer than {MAX_LENGTH} characters")

@@ -1,7 +1,7 @@
-"""Expressions bound to a launch: affine forms with floor quotients, exact integers.
+"""Affine forms: integer expressions bound to a launch, with floor quotients.
 
-``a % c`` becomes ``a − c · (a // c)``; of hand-written expressions a quotient is the only thing
-that is not affine, compiled code adds :class:`AffineCall`.
+``a % c`` becomes ``a − c · (a // c)``, so that quotients are the only non-affine part of
+hand-written expressions; compiled code adds :class:`AffineCall`.
 ``threadIdx.a + blockDim.a · blockIdx.a`` is recognised as the global coordinate ``a``.
 """
 
@@ -26,9 +26,12 @@ from perfassert.kernel.names import Name
 
 IntArray = npt.NDArray[np.int64]
 Dimensions = Union[Mapping[str, int], Mapping[Name, int]]
-"""What holds the extents of blocks and grid, by their names."""
+"""Mapping that holds the extents of blocks and grid by name, such as ``"blockDim.x"``."""
 Fail = Callable[[str, int, str], NoReturn]
-"""Raises an error for (reason, column, text in which the column counts; "" for the access's)."""
+"""Function that raises an error for (reason, column, text).
+
+The column counts in ``text``; an empty ``text`` means that of the access.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,11 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class AffineCall:
-    """A function of affine forms that is not affine: ``min max & | ^ * // < == and or not select
-    negative <<`` (compared with 0 where it is a condition)."""
+    """A function of affine forms that is not itself affine.
+
+    Functions: ``min max & | ^ * // < == and or not select negative << halvings doublings``. An
+    argument that is a condition holds if it is not 0.
+    """
 
     function: str
     arguments: tuple[Affine, ...]
@@ -53,19 +59,19 @@ Symbol = Union[Name, Quotient, AffineCall]
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``constant + Σ coefficient · symbol``; symbols are coordinates or quotients."""
+    """``constant + Σ coefficient · symbol``; symbols are names, quotients or function calls."""
 
     constant: int
     terms: tuple[tuple[Symbol, int], ...] = ()
 
     def scale(self, factor: int) -> Affine:
-        """Every coefficient times ``factor``."""
+        """Return the form with constant and coefficients multiplied by ``factor``."""
         if factor == 0:
             return Affine(0)
         return Affine(self.constant * factor, tuple((s, c * factor) for s, c in self.terms))
 
     def symbols(self) -> Iterable[Name]:
-        """The coordinates that the value depends on, through quotients too."""
+        """Yield the names that the value depends on, also those inside quotients and functions."""
         for symbol, _ in self.terms:
             if isinstance(symbol, Quotient):
                 yield from symbol.dividend.symbols()
@@ -77,12 +83,12 @@ class Affine:
 
 
 def below_zero(form: Affine) -> Affine:
-    """The condition ``form < 0``: 1 where it holds, else 0."""
+    """Return the condition ``form < 0``: 1 if it holds, else 0."""
     return Affine(0, ((AffineCall("<", (form, Affine(0))), 1),))
 
 
 def add(*forms: Affine) -> Affine:
-    """The sum, with equal symbols collected and zero terms dropped."""
+    """Return the sum of forms, with equal symbols collected and zero terms dropped."""
     constant = 0
     terms: dict[Symbol, int] = {}
     for form in forms:
@@ -93,9 +99,10 @@ def add(*forms: Affine) -> Affine:
 
 
 def bind(expression: ExpressionTree, names: Mapping[str, int], fail: Fail) -> Affine:
-    """``expression`` with ``names`` (arguments, block and grid dimensions) filled in.
+    """Return ``expression`` as an affine form, with the values of ``names`` filled in.
 
-    ``fail`` is called for unknown names, products that are not affine, division by zero.
+    ``names``: arguments, and dimensions of blocks and grid. ``fail`` is called for unknown names,
+    products that are not affine, divisors that differ between threads, and division by zero.
     """
     if isinstance(expression, Constant):
         return Affine(expression.value)
@@ -144,7 +151,11 @@ def _division(operator: str, dividend: Affine, divisor: int, names: Dimensions) 
 
 
 def quotient(dividend: Affine, divisor: int) -> Affine:
-    """Floor quotient; multiples of the divisor leave it: ``(4x + 5) // 4 = x + 1 + 1 // 4``."""
+    """Return the floor quotient of a form and a divisor above 0.
+
+    Terms that the divisor divides are taken out of the quotient.
+    """
+    # (8x + 2y + 7) // 4 = 2x + 1 + (2y + 3) // 4: 8x goes out whole, 7 leaves its remainder 3.
     whole = Affine(
         dividend.constant // divisor,
         tuple((s, c // divisor) for s, c in dividend.terms if c % divisor == 0),
@@ -158,7 +169,7 @@ def quotient(dividend: Affine, divisor: int) -> Affine:
 
 
 def _global(form: Affine, names: Dimensions) -> Affine:
-    """``c · threadIdx.a + c · blockDim.a · blockIdx.a`` → ``c · a``."""
+    """Replace ``c · threadIdx.a + c · blockDim.a · blockIdx.a`` by ``c · a``."""
     terms = dict(form.terms)
     for axis in AXES:
         thread = terms.get(f"threadIdx.{axis}", 0)
@@ -170,12 +181,13 @@ def _global(form: Affine, names: Dimensions) -> Affine:
 
 
 def with_global_coordinates(form: Affine, names: Dimensions) -> Affine:
-    """``form`` with global coordinates wherever thread and block indices make one."""
+    """Return ``form`` with pairs of thread and block index replaced by the global coordinate."""
     return _global(form, names)
 
 
 def split_axis(form: Affine, axis: str, block: int) -> Affine:
-    """Write the global coordinate ``axis`` as ``threadIdx + block · blockIdx``, everywhere."""
+    """Replace the global coordinate ``axis`` by ``threadIdx + block · blockIdx``, also inside
+    quotients and functions; ``block``: threads of a block along the axis."""
     parts: list[Affine] = [Affine(form.constant)]
     for symbol, coefficient in form.terms:
         if isinstance(symbol, Quotient):
@@ -193,7 +205,10 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
 
 
 def interval(form: Affine, ranges: Mapping[Name, tuple[int, int]]) -> tuple[int, int]:
-    """Bounds of the value for coordinates in ``ranges`` (inclusive); exact for affine forms."""
+    """Return inclusive bounds of the value for names in ``ranges`` (inclusive).
+
+    The bounds are exact for affine forms; with quotients or functions they may be too wide.
+    """
     low = high = form.constant
     for symbol, coefficient in form.terms:
         if isinstance(symbol, Quotient):
@@ -212,7 +227,7 @@ _ANYTHING = (-(2**40), 2**40)
 
 
 def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, int]:
-    """Bounds of a function's value from those of its arguments."""
+    """Return inclusive bounds of a function's value from those of its arguments."""
     if function in ("<", "==", "and", "or", "not", "negative"):
         decided = _decide(function, bounds)
         return (0, 1) if decided is None else (int(decided), int(decided))
@@ -230,6 +245,7 @@ def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, in
     elif function == "//" and bounds[1][0] > 0:
         corners = [a // b for a in bounds[0] for b in bounds[1]]
     elif function in ("|", "^", "&") and min(b[0] for b in bounds) >= 0:
+        # 0…9 and 0…6: `&` is at most 6; `|` and `^` have no more bits than 9, so at most 15.
         top = max(b[1] for b in bounds) if function != "&" else min(b[1] for b in bounds)
         corners = [0, top if function == "&" else (1 << top.bit_length()) - 1]
     elif function == "<<" and bounds[1][0] >= 0 and bounds[1][1] < 40:
@@ -238,13 +254,13 @@ def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, in
 
 
 def _truth(bounds: tuple[int, int]) -> bool | None:
-    """Whether a value with these bounds is not 0; None where it may be both."""
+    """Return True if a value within the bounds is not 0, False if it is 0, None if undecided."""
     low, high = bounds
     return True if low > 0 or high < 0 else False if low == high else None
 
 
 def _decide(function: str, bounds: list[tuple[int, int]]) -> bool | None:
-    """A comparison or a junction of values with these bounds; None where it may be both."""
+    """Return the truth of a condition over values within these bounds; None if undecided."""
     low, high = bounds[0]
     if function == "negative":
         return True if high < 0 else False if low >= 0 else None
@@ -264,7 +280,7 @@ def _decide(function: str, bounds: list[tuple[int, int]]) -> bool | None:
 
 
 def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[Name, IntArray]) -> IntArray:
-    """``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
+    """Compute ``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
     return Forms([Affine(0, tuple(form_terms.items()))])(values)[0]
 
 
@@ -272,7 +288,10 @@ _Sum = tuple[int, tuple[tuple[int, int], ...]]  # a constant, and (step, coeffic
 
 
 class Forms:
-    """Forms that are evaluated together, again and again: what they share is computed once."""
+    """Forms that are evaluated together, many times: each common subexpression once per call."""
+
+    # The forms 3 · (x // 2) and x + (x // 2) become two steps, x and x // 2, and two sums over the
+    # numbers of steps: 3 · step 1, and step 0 + step 1.
 
     def __init__(self, forms: Iterable[Affine]) -> None:
         self._numbers: dict[Symbol, int] = {}
@@ -296,7 +315,7 @@ class Forms:
         return number
 
     def __call__(self, values: Mapping[Name, IntArray]) -> list[IntArray]:
-        """The forms for arrays of coordinates that broadcast together."""
+        """Compute the forms for arrays of coordinates that broadcast together."""
         done: list[IntArray] = []
         for symbol, sums in self._steps:
             if isinstance(symbol, Quotient):
@@ -319,10 +338,10 @@ def _evaluate_sum(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
 
 
 def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
-    """A function of :class:`AffineCall` on arrays of integers; conditions are 0 or 1.
+    """Compute a function of :class:`AffineCall` on arrays of integers; conditions are 0 or 1.
 
-    ``halvings(v, b, s)``: the first k at which v // 2^(s·k) < b; ``doublings(c, b, s)``: at which
-    c · 2^(s·k) ≥ b.
+    ``halvings(v, b, s)`` is the smallest k with v // 2^(s·k) < b. ``doublings(c, b, s)`` is the
+    smallest k with c · 2^(s·k) ≥ b.
     """
     if function == "select":
         return np.where(arguments[0] != 0, arguments[1], arguments[2])
@@ -341,7 +360,9 @@ def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
 
 
 def _shifts(halving: bool, start: IntArray, bound: IntArray, step: int) -> IntArray:
-    """How often ``start`` is shifted by ``step`` until it is below ``bound``, or no longer."""
+    """Count the shifts of ``start`` by ``step`` bits until it is below ``bound`` (``halving``), or
+    no longer below it."""
+    # halvings(13, 2, 1): 13, 6, 3, 1 → 3 shifts. doublings(3, 20, 1): 3, 6, 12, 24 → 3 shifts.
     count: IntArray = np.zeros(np.broadcast(start, bound).shape, dtype=np.int64)
     going = np.ones(count.shape, dtype=np.bool_)
     for k in range(0, _BITS - 1, max(step, 1)):

@@ -1,6 +1,7 @@
-"""Arrays from files: numpy's ``.npy`` and ``.npz``, and Matrix Market's ``.mtx``.
+"""Reading of arrays from numpy's ``.npy`` and ``.npz`` files and Matrix Market's ``.mtx``.
 
-They come with a pull request: whatever is damaged, or states more than it holds, is reported.
+A file may come with a pull request and is not trusted: one that is damaged, or that states more
+than it holds, is reported as a :class:`~perfassert.errors.LaunchError`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ def read_array(place: str) -> Array:
 
 
 def file_and_part(place: str) -> tuple[str, str]:
-    """``"a.npz:rows"`` → ``"a.npz"``, ``"rows"``; a file whose name has a colon is a file."""
+    """Split ``"a.npz:rows"`` into ``"a.npz"`` and ``"rows"``.
+
+    A place that is an existing file is not split, though its name may have a colon.
+    """
     if os.path.isfile(place) or ":" not in place:
         return place, ""
     path, _, part = place.rpartition(":")
@@ -87,7 +91,11 @@ def _from_archive(path: str, part: str) -> Array:
 
 
 def _from_matrix(path: str, part: str) -> Array:
-    """Matrix Market's coordinate format, as compressed rows."""
+    """Read a part of a sparse matrix in coordinate format, converted to compressed rows (CSR).
+
+    ``part``: ``"rows"`` (row pointers), ``"columns"`` (column of each entry), or ``"values"``.
+    """
+    # Entries (1, 2) and (3, 1) of a 3 × 3 matrix: rows 0 1 1 2, columns 1 0, both counted from 0.
     if part not in _PARTS:
         near = close_matches(part, _PARTS)
         raise LaunchError(
@@ -125,5 +133,5 @@ def _from_matrix(path: str, part: str) -> Array:
 
 
 def _lie_within(places: Array, most: int) -> bool:
-    """Whether all of them, which count from 1, lie in the matrix."""
+    """Return True if all indices, counted from 1, lie between 1 and ``most``."""
     return bool(places.min() >= 1 and places.max() <= most)

@@ -1,4 +1,7 @@
-"""Accesses of compiled code for one launch: byte addresses as affine forms, with their guards."""
+"""Memory accesses of compiled code, bound to one launch.
+
+Each has its byte address as an affine form, and the conditions under which it is executed.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,22 @@ from perfassert.source import Assumption, SourceSpan
 
 @dataclass(frozen=True, slots=True)
 class BoundAccess:
-    """``address``: bytes from the start of ``field``, over coordinates and loop counters.
+    """A memory access of one instruction, bound to a launch.
 
-    ``ranges``: inclusive range of a symbol where it is narrower than the launch's, and of every
-    loop counter that surrounds the access; ``conditions``: further forms that must not be 0.
-    ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
-    ``touched``: where executed blocks went, which then counts instead of address and conditions;
-    copies of one instruction have it in common. ``merged``: lanes of an atomic on one address are
-    one operation; ``turn``: how long an atomic keeps its address. ``instruction``:
-    its number in the program. ``pieces``: of a bulk copy, into how many loops it is taken apart
-    (0: none); ``reaches``: blocks whose shared memory it is written to.
+    Attributes:
+        bytes: bytes that each thread accesses.
+        address: bytes from the start of ``field``, over coordinates and loop counters.
+        ranges: inclusive range of each symbol that has a narrower one than the launch gives it,
+            and of the counter of each loop around the access.
+        conditions: further forms; the access is executed only if none of them is 0.
+        rests_on: what was assumed about its address, or about whether it is executed.
+        touched: addresses that executed blocks accessed. If given, it replaces ``address`` and
+            ``conditions``. Copies of one instruction share it.
+        pieces: number of loops into which a bulk copy is divided; 0 for other accesses.
+        instruction: its number in the program.
+        merged: True if the lanes of an atomic that access one address make one operation.
+        turn: how long an atomic occupies its address.
+        reaches: blocks to whose shared memory a bulk copy writes.
     """
 
     field: str

@@ -1,4 +1,4 @@
-"""What a pointer argument points to: shape, type, place, and what it holds."""
+"""Buffers: the memory that a pointer argument of a kernel points to."""
 
 from __future__ import annotations
 
@@ -22,49 +22,53 @@ if TYPE_CHECKING:
 
 PAGE_BYTES = model_integer("allocation_bytes")
 MAX_BYTES = 1 << 39
-"""Bytes of the largest buffer, offset included: more than any GPU's memory, and half of the
-addresses that the execution gives to each pointer."""
+"""Bytes of the largest buffer, offset included.
+
+This is more than any GPU's memory, and half of the address range that sampled block execution
+reserves for each pointer.
+"""
 _MAX_GENERATED = 1 << 27
-"""Elements that a generator makes, at eight bytes each: the 1 GiB that an array file may hold."""
+"""Most elements that a generator makes: 1 GiB at eight bytes each, the limit of array files."""
 _DEFAULT = "float32"
-_GENERATED = "int32"  # what a generator makes is meant for indices
+_GENERATED = "int32"  # generators mostly make indices
 
 
 Share = Callable[[str, "npt.NDArray[Any]"], "npt.NDArray[Any]"]
-"""Given a key of its content and an array, returns an array of that content that stays as it is."""
+"""Function of (key of the content, array) that returns an unchanging array of equal content."""
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class Buffer:
-    """What a pointer argument points to: shape, type, alignment, and contents where they matter.
+    """Memory that a pointer argument points to: shape, type, alignment, contents if they matter.
 
-    Contents are needed only where addresses, branches or trip counts depend on them. At most one of
+    Contents are needed only if addresses, branches or trip counts depend on them. At most one of
     ``data``, ``fill`` and ``alias`` is given.
 
     Args:
-        shape: extents in C order; a number for a single axis. Default: that of ``data``; with
-            ``alias`` it may be left out, with ``fill`` not.
+        shape: extents in C order; a number for a single axis. Default: that of ``data``. It may
+            be left out with ``alias``, but not with ``fill``.
         dtype: type of an element, as numpy calls it, or ``"bfloat16"``. Default: that of ``data``;
             ``"int32"`` with ``fill``, else ``"float32"``.
         alignment: in bytes: the address is ≡ ``offset`` (mod ``alignment``). Default: 256.
-        offset: in bytes. Default: 0. With ``alias``, from where the other argument's memory starts.
+        offset: in bytes. Default: 0. With ``alias``, it counts from the start of the other
+            argument's memory.
         data: an array, or a path to a ``.npy``, ``.npz`` or ``.mtx`` file; a part of the last two
-            is named behind a colon. It is not copied: each prediction is of what the array or the
-            file holds when it is asked for.
+            is named behind a colon. The data are not copied: each prediction uses what the array
+            or the file holds when the prediction is made.
         fill: a generator in text: ``"random(0, n)"``, ``"sorted random(0, n)"``, ``"permutation"``,
             ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``. It
             makes at most 2²⁷ elements.
         alias: name of the argument that points to the same memory.
         seed: of the generator. Default: 0.
-        pages: an array, or a path as for ``data``: the ascending numbers of the pages of 256 bytes
-            that ``data`` holds, a row of bytes each; ``shape`` and ``dtype`` are then those of the
-            whole buffer, and what other pages hold is not known. Pages start where the address is a
-            multiple of 256 bytes; page 0 holds the first element. This is how ``perfassert
-            record`` keeps of a large buffer what its kernel reads.
+        pages: an array, or a path as for ``data``: ascending numbers of the 256-byte pages that
+            ``data`` holds, one row of bytes per page. ``shape`` and ``dtype`` are then those of
+            the whole buffer; the contents of all other pages are unknown. Pages start at addresses
+            that are multiples of 256 bytes; page 0 holds the first element. ``perfassert record``
+            stores large buffers in this form: only the pages that their kernel reads.
 
     Attributes:
-        data: what it holds now, as an array of this shape and type; None without.
-        digest: SHA-256 of that; empty without.
+        data: current contents, as an array of this shape and type; None if it has no data.
+        digest: SHA-256 of the contents; empty if it has no data.
 
     Raises:
         LaunchError: data that cannot be read or does not fit, several of ``data``, ``fill`` and
@@ -138,7 +142,7 @@ class Buffer:
 
     @property
     def data(self) -> npt.NDArray[Any] | None:
-        """What it holds now; of a buffer with pages, their bytes."""
+        """Current contents, or the bytes of its pages if the buffer has pages."""
         if self.source is None:
             return None
         if self.page_source is not None:
@@ -148,12 +152,12 @@ class Buffer:
 
     @property
     def pages(self) -> npt.NDArray[np.int64] | None:
-        """Numbers of the pages that ``data`` holds."""
+        """Numbers of the pages that ``data`` holds; None if it holds the whole buffer."""
         return None if self.page_source is None else _array(self.page_source, "int64").reshape(-1)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it holds now, and of its pages; empty without data."""
+        """SHA-256 of the current contents and page numbers; empty if it has no data."""
         data, pages = self.data, self.pages
         if data is None:
             return ""
@@ -163,10 +167,10 @@ class Buffer:
         return hashlib.sha256((digest + array_digest(pages)).encode()).hexdigest()
 
     def freeze(self, share: Share) -> Buffer:
-        """Return the buffer with what it holds now, which then stays as it is.
+        """Return a buffer with the current contents, which later changes do not affect.
 
         Args:
-            share: see :data:`Share`; launches with equal contents can have one array in common.
+            share: see :data:`Share`; launches with equal contents can share one array.
         """
         if self.source is None:
             return self
@@ -195,7 +199,7 @@ class Buffer:
 
     @property
     def described(self) -> bool:
-        """Whether its contents are known: it has ``data`` or ``fill``."""
+        """True if its contents are known: it has ``data`` or ``fill``."""
         return self.source is not None or self.fill is not None
 
     @property
@@ -214,7 +218,7 @@ def _item_bytes(dtype: str) -> int:
 
 
 def _source(data: Any) -> Any:
-    """Return what the data are taken from whenever they are asked for: an array, or a path."""
+    """Return the array or path from which the contents are read each time they are needed."""
     if data is None or isinstance(data, str):
         return data
     if hasattr(data, "__fspath__"):
@@ -228,7 +232,8 @@ def _source(data: Any) -> Any:
 
 
 def _check_size(shape: tuple[int, ...], dtype: str, offset: int, fill: str | None) -> None:
-    """Raise :class:`LaunchError` for more than a GPU has, or than a generator can make."""
+    """Raise :class:`LaunchError` if a buffer is larger than any GPU's memory, or if it has more
+    elements than a generator makes."""
     count = math.prod(shape)
     size = count * _known_item_bytes(dtype) + offset
     if size > MAX_BYTES:
@@ -244,7 +249,7 @@ def _check_size(shape: tuple[int, ...], dtype: str, offset: int, fill: str | Non
 
 
 def _known_item_bytes(dtype: str) -> int:
-    """Bytes of an element; 1 of a type that only a kernel knows."""
+    """Return the bytes of an element; 1 for a type that numpy does not know."""
     try:
         return _item_bytes(dtype)
     except LaunchError:
@@ -268,7 +273,7 @@ def _check_pages(buffer: Buffer) -> None:
 
 
 def type_name(dtype: Any) -> str:
-    """As numpy calls it; types that only a kernel knows are names."""
+    """Return numpy's name of a type; a string is returned as it is, known to numpy or not."""
     import numpy
 
     if isinstance(dtype, str):
@@ -280,7 +285,10 @@ def type_name(dtype: Any) -> str:
 
 
 def _array(source: Any, dtype: str | None) -> npt.NDArray[Any]:
-    """Return what an array or a file holds now, in C order; an array of that type is not copied."""
+    """Return the current contents of an array or file as a read-only array in C order.
+
+    An array that already has that order and type is not copied.
+    """
     import numpy
 
     from perfassert.kernel.array_files import read_array

@@ -1,9 +1,9 @@
-"""One canonical encoding of values, and its digest: equal content has an equal digest.
+"""The canonical encoding of values, and its digest: values of equal content have equal digests.
 
-A value is encoded by a tag of its type and its parts in order; no ``repr``, ``hash`` or pickle
-takes part, so that the digest is the same in every process, on every machine and under every
-version of Python. A class whose fields are not its content has a method ``content()`` that returns
-the parts.
+A value is encoded as a tag of its type, followed by its parts in order. The encoding uses no
+``repr``, ``hash`` or pickle, so that the digest is the same in every process, on every machine and
+in every version of Python. A class whose content differs from its fields has a method
+``content()`` that returns the parts.
 
 Example:
     >>> content_digest((1, 2.0)) == content_digest((1, 2.0))
@@ -33,8 +33,8 @@ def content_digest(*values: object, folders: bool = False) -> str:
 
     Args:
         values: what is encoded.
-        folders: True: source positions count with the folders of their files. Default: with the
-            file's name alone, so that a checkout elsewhere has the same digest.
+        folders: True: source positions include the folders of their files. Default: they include
+            only the file's name, so that a checkout in another folder has the same digest.
 
     Raises:
         TypeError: a value, or a part of one, is of a type that has no canonical encoding, such as a
@@ -46,7 +46,7 @@ def content_digest(*values: object, folders: bool = False) -> str:
 
 
 class _Encoder:
-    """Feeds the encodings of values to ``feed``, as bytes, one after the other."""
+    """Encoder that passes the encodings of values to ``feed``, as bytes, one after the other."""
 
     def __init__(self, feed: Callable[[bytes], object], folders: bool) -> None:
         self._feed = feed
@@ -81,7 +81,7 @@ class _Encoder:
             self.feed_value(part)
 
     def feed_unordered(self, tag: bytes, parts: Sequence[tuple[object, ...]]) -> None:
-        """Feed parts that have no order in the order of their encodings."""
+        """Feed unordered parts, sorted by their encodings."""
         self._feed(tag + len(parts).to_bytes(8, "little"))
         encodings = []
         for part in parts:
@@ -122,11 +122,11 @@ _ENCODINGS: tuple[tuple[Any, Callable[[_Encoder, Any], None]], ...] = (
         ),
     ),
 )
-"""Types and how they are encoded, the first that fits."""
+"""Types with their encodings; the first type that a value is an instance of decides."""
 
 
 def array_digest(array: npt.NDArray[Any]) -> str:
-    """Return the SHA-256 of an array's bytes in C order; contiguous ones are not copied."""
+    """Return the SHA-256 of an array's bytes in C order; a contiguous array is not copied."""
     import numpy
 
     contiguous = numpy.ascontiguousarray(array)

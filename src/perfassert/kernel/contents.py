@@ -1,7 +1,8 @@
-"""Contents of buffers: generators that are written as text.
+"""Contents of buffers, from data or from generators that are written as text.
 
-A generator is parsed, never evaluated as Python: a word, bounds, options. Names in it are
-arguments of the launch. The same text, shape and seed give the same array on every machine.
+A generator such as ``"random(0, n)"`` is a word, bounds and options. It is parsed, never evaluated
+as Python. Names in it are arguments of the launch. The same text, shape and seed give the same
+array on every machine.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TAIL = model_number("row_length_exponent")
 
 
 def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | None:
-    """What the buffer holds, flat; None where nobody says.
+    """Return the buffer's contents as a flat array, or None if it has neither data nor a generator.
 
     ``names``: integer arguments that a generator may mention. Raises
     :class:`~perfassert.errors.LaunchError` for a generator that cannot be read.
@@ -47,14 +48,17 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
 
 
 def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
-    """Raises what :func:`contents` would for the generator's text, at no cost."""
+    """Raise the error that :func:`contents` would raise for the generator's text.
+
+    It makes an array of no elements, so that the check costs nothing.
+    """
     assert buffer.fill is not None
     _generate(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
     _numpy_type(buffer)
 
 
 def _fit_to_type(made: Array, buffer: Buffer) -> Array:
-    """The numbers as the buffer's type; integers beyond it would become others."""
+    """Convert the numbers to the buffer's type; raise an error if integers would overflow."""
     kind = _numpy_type(buffer)
     if kind.kind in "iu" and len(made) and made.dtype.kind in "iu":
         low, high = np.iinfo(kind).min, np.iinfo(kind).max
@@ -99,7 +103,7 @@ def _generate(
 
 
 def _seeded_generator(seed: object, text: str) -> np.random.Generator:
-    """A seed in the text comes before the buffer's own."""
+    """Return a random generator with the seed of the text, which overrides the buffer's seed."""
     if not isinstance(seed, int) or seed < 0:
         raise LaunchError(f"generator {text!r}: seed must be an integer ≥ 0, not {seed!r}")
     return np.random.default_rng(seed)
@@ -134,7 +138,12 @@ def _arange(
 def _csr_rows(
     text: str, size: int, generator: np.random.Generator, bounds: list[int], options: dict[str, Any]
 ) -> Array:
-    """Row pointers of ``size - 1`` rows; a power law has the same mean, and a long tail."""
+    """Return row pointers of ``size - 1`` rows with a mean of ``nnz_per_row`` entries.
+
+    ``skew``: ``"banded"``: all rows have the mean; ``"uniform"``: 0 to twice the mean, equally
+    likely; ``"power-law"``: most rows are short, few are long.
+    """
+    # Lengths 2 0 3 of three rows give the pointers 0 2 2 5.
     mean, skew = options.pop("nnz_per_row", None), options.pop("skew", "uniform")
     if bounds or options or not isinstance(mean, int) or mean < 0 or skew not in _SKEWS:
         raise LaunchError(
@@ -167,7 +176,7 @@ def _reject_call(text: str) -> Array:
 
 
 def _arguments(text: str, names: Mapping[str, int], whole: str) -> tuple[list[int], dict[str, Any]]:
-    """Positional numbers and named options; texts are only allowed as the latter."""
+    """Return positional numbers and named options; only the options may be texts."""
     if not text.strip():
         return [], {}
     try:

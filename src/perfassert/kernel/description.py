@@ -29,8 +29,11 @@ class CompilableCode(Protocol):
     """Code that becomes a description once device and launch are known."""
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """The kernel with graph and bound accesses, and the launch that its volumes are those of:
-        guards as a domain, grid-stride loops as a wider grid."""
+        """Return the kernel bound to a launch, and the effective launch to which its volumes refer.
+
+        The bound kernel has an instruction graph and bound accesses. In the effective launch,
+        guards of the code are a domain, and grid-stride loops are a larger grid.
+        """
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -42,8 +45,8 @@ class Kernel(ABC):
 
     Attributes:
         name: shown in reports.
-        updates_per_thread: results that one thread makes (thread folding); the denominator of
-            ``/update`` is threads times this. Default: 1.
+        updates_per_thread: results that one thread makes (thread folding). A volume per update is
+            divided by threads times this number. Default: 1.
 
     Example:
         >>> import perfassert as pa
@@ -67,17 +70,20 @@ class Kernel(ABC):
         _check_counts(self, (("updates_per_thread", 1),))
 
     def content(self) -> tuple[object, ...]:
-        """See :mod:`perfassert.kernel.content`: every field but what engines keep."""
+        """Return the fields but ``found``, in which engines keep their results.
+
+        See :mod:`perfassert.kernel.content`.
+        """
         return tuple(getattr(self, f.name) for f in fields(self) if f.name != "found")
 
     @property
     def compiled(self) -> CompilableCode | None:
-        """Code that is bound to a launch when one is known, of a kernel that has some."""
+        """Code that is bound once the launch is known; None for a kernel without code."""
         return None
 
     @abstractmethod
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
-        """Description for one launch, and the launch that its volumes are those of.
+        """Return the description for one launch, and the launch to which its volumes refer.
 
         Args:
             launch: grid, block and arguments.
@@ -101,7 +107,7 @@ class Kernel(ABC):
     ) -> AccessKernel:
         """Describe a kernel by address expressions such as ``"src[z, y, x + 1]"``.
 
-        That is all a code generator knows before it emits text. An expression is parsed, never
+        A code generator knows these before it emits any code. An expression is parsed, never
         evaluated as Python. Variables are ``x y z`` (global thread coordinates), ``threadIdx.x``,
         ``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, and the names in
         ``Launch.args``; operators are ``+ - * // %`` over integers, rounding as in Python.
@@ -176,13 +182,13 @@ class Kernel(ABC):
         updates_per_thread: int = 1,
         assume: Mapping[str, str] | None = None,
     ) -> GraphKernel:
-        """Describe a kernel by an instruction graph: the pipeline model's own input.
+        """Describe a kernel by an instruction graph, which is the input of the pipeline model.
 
         Args:
             name: shown in reports.
             graph: what ``InstructionGraph.builder().build()`` gives.
-            latencies: operation class → :class:`Latency`, or a function of the resident warps of an
-                SM that gives one; classes left out take the device's. Default: none.
+            latencies: operation class → :class:`Latency`, or a function from the resident warps of
+                an SM to one; other classes have the device's latencies. Default: none.
             registers: of a thread. Default: 32.
             shared_bytes: static shared memory of a block, in bytes. Default: 0.
             fields: the arrays that the ``access`` of nodes refers to. Nodes that name one in global
@@ -243,7 +249,7 @@ class Kernel(ABC):
 
 
 def _named_accesses(graph: InstructionGraph) -> tuple[list[str], list[str]]:
-    """The accesses of global memory that nodes name: loads and stores."""
+    """Return the accesses of global memory that nodes name, as (loads, stores)."""
     touching = [(n.access, n.produces) for n in graph.nodes if n.touches_global and n.access]
     loads, stores = ([text for text, load in touching if load is side] for side in (True, False))
     return loads, stores
@@ -251,11 +257,11 @@ def _named_accesses(graph: InstructionGraph) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class CompiledKernel(Kernel):
-    """Code, which is compiled for the device at hand and says the rest when a launch is known.
+    """A kernel given as code, which is compiled for a device and bound to a launch.
 
-    ``spelled_out`` makes of arguments as a generator's caller gives them those that its code has;
-    a launch that has these already stays as it is. ``overrides``: what is said to be otherwise than
-    the compiler made it, by the name of the attribute of the bound kernel.
+    ``spelled_out`` replaces the arguments that callers of a code generator give by the parameters
+    of its code; a launch that already has these is not changed. ``overrides``: values that replace
+    those of the compiled code, by the name of the attribute of the bound kernel.
     """
 
     kind = KernelKind.COMPILED
@@ -265,7 +271,7 @@ class CompiledKernel(Kernel):
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def spell_out(self, launch: Launch) -> Launch:
-        """The launch with the arguments that the code has."""
+        """Return the launch with the arguments that the code has."""
         return launch if self.spelled_out is None else self.spelled_out(launch)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
@@ -280,11 +286,17 @@ class CompiledKernel(Kernel):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Description(Kernel):
-    """What engines read of every kernel.
+    """Description of a kernel for engines: the attributes that every kind of kernel has.
 
-    ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
-    block; ``spill_bytes``: a thread's stack, which only compiled kernels have. The properties are
-    defaults of what only some kernels have, whose classes have fields of these names.
+    The properties below are defaults; subclasses that have such an attribute define a field of the
+    same name.
+
+    Attributes:
+        fields: arrays and pointers by name.
+        flops: floating-point operations of a thread, of type ``dtype``.
+        registers: registers of a thread.
+        shared_bytes: static shared memory of a block, in bytes.
+        spill_bytes: stack of a thread, in bytes; None if the kernel is not compiled.
     """
 
     fields: Mapping[str, Field]
@@ -306,48 +318,54 @@ class Description(Kernel):
         object.__setattr__(self, "flops", float(flops))
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
-        """Itself."""
+        """Return the description and the launch unchanged: no code has to be bound."""
         return self, launch
 
     @property
     def program(self) -> Program | None:
-        """Machine code."""
+        """Machine code; None if the kernel is not compiled."""
         return None
 
     @property
     def bound(self) -> tuple[BoundAccess, ...]:
-        """Accesses of machine code."""
+        """Accesses of machine code; none if the kernel is not compiled."""
         return ()
 
     @property
     def code_bytes(self) -> int:
-        """Size of the machine code."""
+        """Size of the machine code in bytes; 0 if the kernel is not compiled."""
         return 0
 
     @property
     def arithmetic(self) -> str:
-        """Operation class of most flops, where it is not that of the dtype."""
+        """Operation class of most flops; empty if it is that of ``dtype``."""
         return ""
 
     @property
     def latencies(self) -> Mapping[str, LatencyRule]:
-        """Latencies by operation class that the kernel's author gives."""
+        """Latencies by operation class that the user gives; they override those of the device."""
         return {}
 
     @property
     def working(self) -> int | None:
-        """Blocks that the launch's work amounts to; None: those with an unmasked thread."""
+        """Number of blocks whose work adds up to that of the launch.
+
+        None: the number of blocks that have an unmasked thread.
+        """
         return None
 
     @property
     def work(self) -> SampleWork | None:
-        """How executed blocks differ."""
+        """Differences in work between executed blocks; None if no block was executed."""
         return None
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class WrittenKernel(Description):
-    """A description by hand; its accesses are expressions. ``found``: what engines keep of it."""
+    """A description that users write; its accesses are expressions.
+
+    ``found``: results of engines, kept for later predictions.
+    """
 
     spill_bytes: None = field(default=None, init=False)
     accesses: tuple[Access, ...]
@@ -355,18 +373,21 @@ class WrittenKernel(Description):
 
     @property
     def loads(self) -> tuple[Access, ...]:
-        """The accesses that read."""
+        """The accesses that load."""
         return tuple(a for a in self.accesses if a.direction is Direction.LOAD)
 
     @property
     def stores(self) -> tuple[Access, ...]:
-        """The accesses that write."""
+        """The accesses that store."""
         return tuple(a for a in self.accesses if a.direction is Direction.STORE)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class AccessKernel(WrittenKernel):
-    """Address expressions alone. ``ilp``: independent chains in the arithmetic of one update."""
+    """A kernel described by address expressions.
+
+    ``ilp``: independent chains of instructions in the arithmetic of one update.
+    """
 
     kind = KernelKind.DESCRIBED
 
@@ -379,7 +400,10 @@ class AccessKernel(WrittenKernel):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class GraphKernel(WrittenKernel):
-    """A graph by hand; ``latencies`` by operation class go before the device's."""
+    """A kernel described by a user-built instruction graph.
+
+    ``latencies``, by operation class, override those of the device.
+    """
 
     kind = KernelKind.GRAPH
 
@@ -387,7 +411,10 @@ class GraphKernel(WrittenKernel):
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
 
     def content(self) -> tuple[object, ...]:
-        """See :mod:`perfassert.kernel.content`: functions count by their values."""
+        """Return the fields, with each latency function replaced by its values for 1 to 64 warps.
+
+        See :mod:`perfassert.kernel.content`.
+        """
         latencies = {
             name: tuple(map(rule, _RESIDENT_WARPS)) if callable(rule) else rule
             for name, rule in self.latencies.items()
@@ -395,8 +422,11 @@ class GraphKernel(WrittenKernel):
         return (*Kernel.content(replace(self, latencies={})), latencies)
 
     def with_spaces(self) -> InstructionGraph:
-        """The graph with spaces by pipelines, where neither a node nor its class says what it
-        touches."""
+        """Return the graph with a memory space for each node of a memory pipeline.
+
+        A node gets the space of the pipeline that its latency names. Nodes that have a space or an
+        access, and classes that imply a space, are not changed.
+        """
         spaces = {
             name: _PIPELINES[rule.pipeline]
             for name, rule in self.latencies.items()
@@ -413,12 +443,12 @@ class GraphKernel(WrittenKernel):
 
 _RESIDENT_WARPS = range(1, 65)
 _PIPELINES = {"global": "global", "shared": "shared", "local": "shared"}
-"""What memory pipelines of the paper stand for; OpenCL calls shared memory local."""
+"""Memory space of each memory pipeline of the paper, which calls shared memory *local* (OpenCL)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongestBlocks:
-    """Blocks with the longest warps of a launch: the ``graph`` of one, and how many there are."""
+    """The blocks of a launch with the longest warps: the ``graph`` of one, and their ``count``."""
 
     graph: InstructionGraph
     count: int
@@ -426,21 +456,30 @@ class LongestBlocks:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class BoundKernel(Description):
-    """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
-    have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
-    that the launch's work amounts to, where blocks differ (None: those with an unmasked thread),
-    ``amount`` the same by its instructions, and not rounded; ``idle``: instructions of the others;
-    ``longest``: blocks that take longer;
-    ``standing``: the block of the grid that the graph is of; ``executed``: what a sample of blocks
-    found, where data decides what they do, and ``rare``: sides of jumps that are taken never to be
-    executed; ``arithmetic``: the operation class of most flops, where it is not that of the
-    dtype."""
+    """Compiled code bound to one launch.
+
+    Attributes:
+        graph: instructions of the representative block.
+        bound: accesses to memory; nodes of the graph refer to them by number.
+        program: the code from which the kernel was bound.
+        code_bytes: size of the code.
+        working: number of representative blocks whose work adds up to that of the launch. None if
+            blocks do not differ: the number of blocks that have an unmasked thread.
+        amount: the same number by instructions, not rounded.
+        idle: warp instructions of blocks that have no work.
+        longest: blocks that take longer than the representative one, if any.
+        standing: coordinates of the representative block in the grid.
+        executed: results of sampled block execution; None if no block was executed.
+        rare: sides of conditional jumps that are assumed never to be executed, as (address of the
+            jump, True if it jumps).
+        arithmetic: operation class of most flops; empty if it is that of ``dtype``.
+    """
 
     kind = KernelKind.COMPILED
 
     spill_bytes: int
     graph: InstructionGraph
-    # Without field() the properties of Description would be defaults of these.
+    # Without field(), the properties of Description would be the defaults of these fields.
     bound: tuple[BoundAccess, ...] = field()
     program: Program = field()
     code_bytes: int = field()
@@ -458,18 +497,21 @@ class BoundKernel(Description):
         _check_counts(self, (("spill_bytes", 0),))
 
     def content(self) -> tuple[object, ...]:
-        """See :mod:`perfassert.kernel.content`; the code does not enter."""
+        """Return the fields but the code and the executed blocks, from which the others follow.
+
+        See :mod:`perfassert.kernel.content`.
+        """
         left_out = ("program", "executed", "found")
         return tuple(getattr(self, f.name) for f in fields(self) if f.name not in left_out)
 
     @property
     def work(self) -> SampleWork | None:
-        """How executed blocks differ."""
+        """Differences in work between executed blocks; None if no block was executed."""
         return None if self.executed is None else self.executed.work
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:
-    """Make integers of at least so much of them."""
+    """Convert attributes to integers; raise :class:`KernelError` for one below its minimum."""
     for key, minimum in counts:
         what = f"kernel {in_short(kernel.name)}: {key}"
         number = to_integer(getattr(kernel, key), what, KernelError, minimum)

@@ -1,4 +1,8 @@
-"""What executing a sample of a launch's blocks found out, where no closed form is proven."""
+"""Results of sampled block execution, which replace closed forms that cannot be proven.
+
+Some blocks of a launch are executed on the CPU; their trip counts, addresses and work are taken as
+representative of all blocks.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoopTrips:
-    """How often a loop's header is executed per entry of a warp: over the executed warps.
+    """Trip counts of a loop: executions of its header per entry of a warp, over executed warps.
 
-    ``share``: entries per execution of what is around the loop. ``unknown``: buffers whose content
-    decides it and that nobody described; ``unended``: some warp was still in the loop when its
-    instructions were used up, or nobody came near it.
+    Attributes:
+        fewest, mean, most: over the warps that were executed to their ends.
+        share: entries per execution of the code around the loop, at most 1.
+        unknown: names of buffers without known contents that decide the trip count.
+        unended: a warp whose execution was cut short had entered the loop, or no warp reached the
+            code around the loop.
     """
 
     fewest: int
@@ -36,16 +43,17 @@ class LoopTrips:
 
     @property
     def known(self) -> bool:
-        """Whether the counts are those of the data."""
+        """True if the counts follow from the data: no unknown contents, no truncated loop."""
         return not self.unknown and not self.unended
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where one memory instruction went: averages per warp instruction, and the whole range.
+    """Locality of one instruction on global memory, over all executed blocks.
 
-    ``sectors`` of 32 B and ``lanes`` that take part; ``extent``: bytes from the lowest to the
-    highest address that the sample touched; ``unknown``: as in :class:`LoopTrips`.
+    ``sectors`` (of 32 B) and ``lanes`` are means per warp instruction. ``extent``: bytes from the
+    lowest to the highest address that the sample touched. ``unknown``: names of buffers without
+    known contents that decide the addresses.
     """
 
     sectors: float
@@ -56,10 +64,12 @@ class Spread:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
-    """Executions of one memory instruction, a warp in each row; one in ``every`` of them.
+    """Sample of the executions of one memory instruction: one row per warp instruction.
 
-    ``addresses`` [n, 32] in bytes, no two buffers' alike; ``lanes`` [n, 32]: those that take part,
-    at least one.
+    Attributes:
+        addresses: byte addresses, [n, 32]; different buffers have different addresses.
+        lanes: True for lanes that take part, [n, 32]; each row has at least one.
+        every: executions per kept row.
     """
 
     addresses: npt.NDArray[np.int64]
@@ -71,23 +81,30 @@ class Rows:
 
 
 ADDRESS_BITS = 46
-"""Of every address in a buffer; what is left of a word numbers the executed blocks."""
+"""Bits of an address that keys keep; the higher bits of a 64-bit key number the executed block."""
 ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
-"""Bits of an address that are kept; one far outside of all buffers has more."""
+"""Mask of the kept address bits; only addresses far outside of all buffers have more."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pieces:
-    """What the executed blocks touched, each piece of ``grain`` bytes once for every block.
+    """Set of the pieces of memory that each executed block touched.
 
-    ``keys``, ascending: the block's number among those executed, then the number of the piece.
+    A piece is ``grain`` bytes at a multiple of ``grain``. ``keys``, ascending, combine the number
+    of the block among those executed (high bits) with the number of the piece.
     """
+
+    # With a grain of 32, block 3 that touched bytes 70 to 99 has pieces 2 and 3, whose keys are
+    # (3 << 46) + 2 and (3 << 46) + 3.
 
     grain: int
     keys: npt.NDArray[np.int64]
 
     def of(self, first: int, last: int) -> npt.NDArray[np.int64]:
-        """Numbers of the pieces of some blocks, ``last`` left out; some more than once."""
+        """Return the piece numbers of the executed blocks from ``first`` to ``last`` (exclusive).
+
+        A piece that several blocks touched occurs several times.
+        """
         import numpy as np
 
         ends = np.array([first, last], np.int64) << ADDRESS_BITS
@@ -98,12 +115,19 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Visits:
-    """What some blocks touched by one memory instruction, execution by execution.
+    """Pieces of memory that one load instruction touched, with the execution that touched each.
 
-    ``keys``: as of :class:`Pieces`, in no order; ``warps``: those of their block; ``times``: which
-    execution of its warp it was, from ``first`` to ``last``, left out, of as many as the busiest
-    warp has, ``most``. ``apart``: of the executed blocks, every so many-th. ``share``: of all that
-    a block asks for.
+    Only a window of the executions of each warp is kept, in some of the executed blocks.
+
+    Attributes:
+        grain: bytes of a piece.
+        keys: block and piece, as in :class:`Pieces`, unordered.
+        warps: for each key, the number of the warp in its block.
+        times: for each key, the number of the execution of its warp.
+        first, last: the window of executions; ``last`` is exclusive.
+        most: executions of the busiest warp.
+        apart: step between the numbers of the kept blocks: with 4, blocks 0, 4, 8, …
+        share: pieces in the window, as a fraction of those that a block requests.
     """
 
     grain: int
@@ -121,8 +145,10 @@ _STRETCHES = 8  # of a wave that is executed in part, at most
 
 
 def stretches(affordable: int) -> int:
-    """Into how many stretches of a wave so many blocks are divided: each as long as there are many,
-    as neighbours share what stretches far apart do not.
+    """Return the number of stretches of a wave into which ``affordable`` blocks are divided.
+
+    It is the square root, so that stretches are about as long as they are numerous. Long stretches
+    show what neighbouring blocks share; many of them show how distant parts of the wave differ.
 
     >>> [stretches(blocks) for blocks in (1, 4, 9, 16, 1000)]
     [1, 2, 3, 4, 8]
@@ -130,28 +156,30 @@ def stretches(affordable: int) -> int:
     return min(_STRETCHES, isqrt(max(1, affordable)))
 
 
-_GOLDEN = 2654435769  # 2**32 over the golden ratio: multiples of it fill a circle evenly
+_GOLDEN = 2654435769  # 2**32 over the golden ratio: its multiples modulo 2**32 are spread evenly
 
 
 def spread_blocks(total: int, count: int) -> tuple[int, ...]:
-    """``count`` blocks of ``total``, all of them where there are no more: one of each of so many
-    stretches of the grid, at another place in every next one, so that nothing that recurs every so
-    many blocks is missed.
+    """Choose ``count`` blocks that are spread over ``total`` blocks; all if there are no more.
+
+    The grid is divided into ``count`` stretches, and one block of each is chosen. Its position
+    varies from stretch to stretch, so that the choice does not follow a period of the grid.
 
     >>> spread_blocks(64, 4)
     (0, 25, 35, 61)
     """
     if total <= count:
         return tuple(range(total))
+    # 64 blocks, 4 chosen: stretches start at 0, 16, 32, 48; the positions in them are 0, 9, 3, 13.
     width = total // count
     return tuple(i * total // count + (i * _GOLDEN % (1 << 32) * width >> 32) for i in range(count))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkingBlocks:
-    """Blocks of a ``grid`` that have something to do: the first ``sides`` in each direction.
+    """The blocks of a ``grid`` that have work: the first ``sides`` in each direction.
 
-    They are numbered in launch order; others have nothing to do and count apart.
+    They are numbered in launch order. Blocks without work have no number here.
 
     >>> blocks = WorkingBlocks((2, 2, 1), (5, 2, 1))
     >>> [blocks.in_grid(i) for i in range(len(blocks))]
@@ -167,22 +195,24 @@ class WorkingBlocks:
         return prod(self.sides)
 
     def in_grid(self, number: int) -> int:
-        """Of a block, its number in the grid."""
+        """Return the number in the whole grid of a block with work."""
         x, y, _ = self.sides
         place = number % x, number // x % y, number // (x * y)
         return place[0] + self.grid[0] * (place[1] + self.grid[1] * place[2])
 
     def numbers(self, in_grid: Iterable[int]) -> tuple[int, ...]:
-        """The numbers of blocks by those that they have in the grid."""
+        """Return the numbers of blocks with work, from their numbers in the whole grid."""
         (x, y, _), (nx, ny, _) = self.sides, self.grid
         return tuple(b % nx + x * (b // nx % ny + y * (b // (nx * ny))) for b in in_grid)
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Which blocks of a launch were executed, of ``total`` that have something to do: ``spread``
-    evenly over them, and a ``run`` of them that follow one another, or stretches of a wave where no
-    more was afforded."""
+    """Numbers of the blocks of a launch that were executed, of ``total`` blocks that have work.
+
+    ``spread``: blocks that are spread evenly over the launch. ``run``: consecutive blocks, or
+    stretches of a wave if executing a whole wave would cost too much.
+    """
 
     spread: tuple[int, ...]
     run: tuple[int, ...]
@@ -190,19 +220,24 @@ class Sampled:
 
     @property
     def whole(self) -> bool:
-        """Whether every block was."""
+        """True if every block with work was executed."""
         return len(self.run) >= self.total
 
 
-_FULLEST = 256  # places that are kept: the fullest one is wanted
+_FULLEST = 256  # places that are kept, the most contended ones
 PART_BYTES = model_integer("slice_bytes")
-"""Neighbours that are counted together: no more than lie in one slice of an L2 without a gap."""
+"""Bytes of a part of memory: consecutive addresses that lie in one slice of an L2."""
 
 
 class Meeting(NamedTuple):
-    """Atomics of a launch where most of them meet: ``operations`` of threads, by address;
-    ``turns``, by sector: one for each warp instruction that goes there, or as many as it has lanes
-    on the same address; both again by part of :data:`PART_BYTES`."""
+    """Contention of one atomic instruction over a launch, at the most contended places.
+
+    Attributes:
+        operations: operations of threads, by address.
+        turns: by sector of 32 B. A warp instruction takes as many turns at a sector as the largest
+            number of its lanes that access one address there.
+        part_operations, part_turns: sums of the above, by part of :data:`PART_BYTES`.
+    """
 
     operations: Mapping[int, float]
     turns: Mapping[int, float]
@@ -210,7 +245,7 @@ class Meeting(NamedTuple):
     part_turns: Mapping[int, float]
 
     def plus(self, other: Meeting) -> Meeting:
-        """Both together."""
+        """Return the sum of both, place by place."""
         return Meeting(*(_sum(one, two) for one, two in zip(self, other, strict=True)))
 
 
@@ -228,11 +263,14 @@ def meeting(
     looked_at: int,
     total: int,
 ) -> Meeting:
-    """Where atomics of a launch of ``total`` blocks meet.
+    """Count the atomics of a launch of ``total`` blocks that contend for one place of memory.
 
-    ``addresses``, ``lanes`` [warp instructions, 32], ``blocks``: of those in the blocks that were
-    ``looked_at``. What several of them touch is common to all.
+    ``addresses`` and ``lanes`` [warp instructions, 32] and ``blocks`` [warp instructions] are of
+    the ``looked_at`` sampled blocks. A place that several of these touch is assumed to be touched
+    by all blocks of the launch, and its count is scaled up.
     """
+    # A warp adds 20 times at address 0, 8 times at 4 and 4 times at 32. Its operations are 20, 8
+    # and 4 at these addresses; its turns are 20 at sector 0 (bytes 0 to 31) and 4 at sector 1.
     import numpy as np
 
     row = np.broadcast_to(np.arange(len(lanes))[:, None], lanes.shape)[lanes]
@@ -266,12 +304,18 @@ def meeting(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Touched:
-    """All that one memory instruction touched: ``rows`` and ``spread`` by the blocks that stand
-    for all, ``run`` by those that follow one another; ``buffer``: the only one that it went to,
-    by the name of its argument, else ``""``; ``size`` in bytes, None: unknown. Without pieces: it
-    touched nothing. ``meeting``: of an atomic, what :func:`meeting` says of the spread blocks.
-    ``visits``: of loads from global memory, by some of the spread blocks. ``counted``: what engines
-    have counted of it."""
+    """Memory that one instruction touched in the executed blocks.
+
+    Attributes:
+        sampled: the executed blocks.
+        rows: executions in the blocks that are spread over the launch; None: it touched nothing.
+        spread, run: pieces that the spread and the consecutive blocks touched; None: nothing.
+        buffer: argument name of the only buffer that was touched; empty if there were several.
+        size: bytes of that buffer; None if they are not known.
+        meeting: contention of an atomic, counted in the spread blocks.
+        visits: executions of a load from global memory, in some of the spread blocks.
+        counted: results of engines, kept for later predictions.
+    """
 
     sampled: Sampled
     rows: Rows | None = None
@@ -285,13 +329,16 @@ class Touched:
 
 
 Extremes = tuple[float, float, float]
-"""Fewest, median, most over the executed warps."""
+"""Smallest value, median and largest value over the executed warps."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssueCounts:
-    """How often the executed warps issued an instruction; of those that did, with how many active
-    lanes; of a memory instruction, sectors of one execution."""
+    """Counts of one instruction over the executed warps.
+
+    ``executions`` of a warp; mean active ``lanes`` of each warp that executed it; ``sectors`` of
+    one execution, for instructions on global memory.
+    """
 
     executions: Extremes
     lanes: Extremes
@@ -300,14 +347,18 @@ class IssueCounts:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SampleWork:
-    """How warps and blocks of the sample differ.
+    """Differences in work between the warps and blocks that were executed.
 
-    ``counts``: by byte address, how often the warps of a block execute the instruction, those that
-    execute most first; means over the blocks. ``blocks``, ``longest``: of each executed block, in
-    the order of the grid, all that its warps execute and what the longest of them does, over the
-    means of both; ``traffic``: the bytes of global memory that its instructions touch, over their
-    mean. ``issued``: by byte address. ``sides``: of conditional jumps, by their addresses,
-    that some warp took; with True it jumped.
+    Attributes:
+        counts: by byte address of an instruction: its executions by each warp of a block, as means
+            over the blocks. The warp that executes most instructions of its block comes first.
+        blocks: for each executed block, the instructions of all its warps, divided by the mean.
+        longest: for each executed block, the instructions of its longest warp, divided by the mean.
+        traffic: for each executed block, the bytes of global memory that its instructions touch,
+            divided by the mean.
+        issued: issue counts, by byte address of the instruction.
+        sides: sides of conditional jumps that some warp took, as (address of the jump, True if it
+            jumped).
     """
 
     counts: Mapping[int, tuple[float, ...]]
@@ -319,16 +370,17 @@ class SampleWork:
 
     @property
     def uneven(self) -> bool:
-        """Whether some blocks do more than others."""
+        """True if some blocks, or their longest warps, execute more instructions than others."""
         return len({*self.blocks}) > 1 or len({*self.longest}) > 1
 
 
-_CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
+_CONFIDENCE = 1.96  # standard errors on each side of the mean, for a confidence of 95 %
 
 
 def error_of_mean(values: Sequence[float], total: int) -> float:
-    """By how much the mean over a sample of so many may be off, as a share, with 95 % confidence;
-    nothing is left to chance where all are known.
+    """Compute the error of a sample's mean, as a fraction of the mean, with 95 % confidence.
+
+    ``total``: size of the population. The error is 0 if all its values are known.
 
     >>> error_of_mean([1.0, 3.0, 1.0, 3.0], 4), round(error_of_mean([1.0, 3.0, 1.0, 3.0], 100), 2)
     (0.0, 0.55)
@@ -342,15 +394,24 @@ def error_of_mean(values: Sequence[float], total: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Executed:
-    """``loops``, ``accesses``: by byte address of a loop's first and of a memory instruction.
+    """Results of sampled block execution.
 
-    ``blocks`` were executed, of ``of`` that have something to do; ``outside``: what left a buffer,
-    in words. ``touched``: by byte address and space (``"global"``, ``"shared"``), with ``sampled``
-    beside it for instructions that touched nothing, and ``work``; None where unknown content
-    decided what is executed. ``on_chip``: where a single block stands for all, in its place for
-    on-chip memory.
-    ``corrections``: closed forms that it contradicts, in words; where there are some it decides
-    in the place of all of them. ``cut``: some warps were not executed to their ends.
+    Attributes:
+        blocks: number of blocks that were executed.
+        of: number of blocks that have work.
+        loops: trip counts, by byte address of the loop's first instruction.
+        accesses: localities on global memory, by byte address of the instruction.
+        outside: accesses that left their buffer, as (byte address, message).
+        touched: touched memory, by byte address of the instruction and space (``"global"``,
+            ``"shared"``).
+        sampled: the executed blocks, which also hold for instructions that touched nothing. None
+            if unknown contents decided what was executed, or if ``on_chip`` is given.
+        work: differences in work; None if unknown contents decided what was executed.
+        on_chip: the executed blocks if a single one represents all; it holds for on-chip memory
+            only.
+        corrections: messages about closed forms that the execution contradicts. If there is one,
+            executed results replace all closed forms.
+        cut: True if some warps were not executed to their ends.
     """
 
     blocks: int
@@ -366,20 +427,20 @@ class Executed:
     cut: bool = False
 
     def sampled_for(self, space: str) -> Sampled | None:
-        """The blocks that tell where accesses of a space went."""
+        """Return the executed blocks that are valid for accesses to a space, or None."""
         return self.sampled or (None if space == "global" else self.on_chip)
 
     @property
     def work_error(self) -> float:
-        """By how much what a block does on average may be off, as :func:`error_of_mean`."""
+        """Error of the mean instructions of a block, as by :func:`error_of_mean`."""
         return 0.0 if self.work is None else error_of_mean(self.work.blocks, self.of)
 
     @property
     def traffic_error(self) -> float:
-        """The same of the global memory that a block touches."""
+        """Error of the mean bytes of global memory that a block touches, likewise."""
         return 0.0 if self.work is None else error_of_mean(self.work.traffic, self.of)
 
     @property
     def sample(self) -> str:
-        """``"8 executed blocks of 512"``."""
+        """Size of the sample as text: ``"8 executed blocks of 512"``."""
         return f"{self.blocks} executed block{'s' * (self.blocks != 1)} of {self.of}"

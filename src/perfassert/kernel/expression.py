@@ -1,7 +1,7 @@
 """Integer expressions over thread coordinates and named numbers, as trees.
 
-:mod:`perfassert.kernel.expression_text` reads them; :mod:`perfassert.kernel.affine` binds one to a
-launch, :func:`evaluate` computes one of which all names are known.
+:mod:`perfassert.kernel.expression_text` reads them from text. :mod:`perfassert.kernel.affine` binds
+a tree to a launch. :func:`evaluate` computes a tree whose names all have values.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ AXES = ("x", "y", "z")
 THREAD = tuple(f"threadIdx.{a}" for a in AXES)
 BLOCK = tuple(f"blockIdx.{a}" for a in AXES)
 COORDINATES = (*AXES, *THREAD, *BLOCK)
-"""What differs from thread to thread: global, thread and block coordinates."""
+"""Names whose values differ between threads: global, thread and block coordinates."""
 DIMENSIONS = tuple(f"{name}.{a}" for name in ("blockDim", "gridDim") for a in AXES)
-"""What the launch fixes."""
+"""Names whose values the launch fixes: extents of blocks and grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Constant:
 class Variable:
     """A coordinate, a launch dimension, or a name in ``Launch.args``.
 
-    ``text``: the text that ``column`` counts in, where it is that of an assumed value.
+    ``text``: the text in which ``column`` counts, if it is that of an assumed value; else empty.
     """
 
     name: str
@@ -55,7 +55,7 @@ ExpressionTree = Union[Constant, Variable, BinaryOperation]
 
 
 def variables(expression: ExpressionTree) -> Iterator[Variable]:
-    """Every variable of the tree, from left to right."""
+    """Yield the variables of the tree, from left to right."""
     if isinstance(expression, Variable):
         yield expression
     elif isinstance(expression, BinaryOperation):
@@ -64,12 +64,14 @@ def variables(expression: ExpressionTree) -> Iterator[Variable]:
 
 
 def varies(expression: ExpressionTree) -> bool:
-    """Whether the value can differ between threads."""
+    """Return True if the value can differ between threads."""
     return any(v.name in COORDINATES for v in variables(expression))
 
 
 def evaluate(expression: ExpressionTree, names: Mapping[str, int]) -> int:
-    """The number; ``KeyError`` for a name that is not among ``names``, ``ZeroDivisionError``.
+    """Compute the value; ``names`` gives the value of each variable.
+
+    Raises ``KeyError`` for a name that is not among ``names``, and ``ZeroDivisionError``.
 
     >>> evaluate(BinaryOperation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
     7
@@ -89,7 +91,7 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def to_text(expression: ExpressionTree) -> str:
-    """The tree as text, with parentheses only where they are needed."""
+    """Return the tree as text, with parentheses only where they are needed."""
     if isinstance(expression, Constant):
         return str(expression.value)
     if isinstance(expression, Variable):

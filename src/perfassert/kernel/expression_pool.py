@@ -1,9 +1,13 @@
 """Hash-consed symbolic integers: polynomials over coordinates, parameters and loop counters.
 
-An :class:`Expression` is ``Σ coefficient · product of atoms``; equal expressions are one object,
-so equality is ``is`` and every operation is remembered. What is not a polynomial is an atom that
-wraps a function of expressions: floor division, minimum, selection, bit operations. Arithmetic is
-that of the integers: no wrap-around at 2³² (addresses and sizes do not wrap in correct kernels).
+An :class:`Expression` is ``Σ coefficient · product of atoms``. Equal expressions are one object, so
+that equality is ``is`` and results of operations can be cached. A function that is not a polynomial
+(floor division, minimum, selection, bit operations) is an atom with expressions as arguments.
+Arithmetic is that of the integers, without wrap-around at 2³²: addresses and sizes do not wrap in
+correct kernels.
+
+Example: with atoms 0 and 1 for ``x`` and ``n``, the expression ``n·x + 4·x + 5`` has the terms
+``((), 5), ((0,), 4), ((0, 1), 1)``: pairs of a monomial (atoms in order) and its coefficient.
 """
 
 from __future__ import annotations
@@ -29,7 +33,11 @@ _WORD = 2**32  # of registers: larger numbers are pairs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Atom:
-    """A variable (``function`` empty), an unknown (``"data"``) or a function of values."""
+    """An indivisible part of an expression.
+
+    ``function`` is empty for a variable, ``"data"`` for an unknown value, or the name of a function
+    of ``arguments``.
+    """
 
     index: int
     function: str
@@ -38,7 +46,7 @@ class Atom:
 
 
 class Expression:
-    """A polynomial; made by :class:`ExpressionPool` only, so that equal ones are identical."""
+    """A polynomial; only :class:`ExpressionPool` makes them, so that equal ones are identical."""
 
     __slots__ = ("atoms", "index", "terms")
 
@@ -49,7 +57,7 @@ class Expression:
 
     @property
     def constant(self) -> int | None:
-        """The number, where it is one."""
+        """The value of a constant expression; None if the expression is not constant."""
         if not self.terms:
             return 0
         if len(self.terms) == 1 and not self.terms[0][0]:
@@ -57,12 +65,12 @@ class Expression:
         return None
 
     def offset(self) -> int:
-        """The constant term."""
+        """Return the constant term."""
         return self.terms[0][1] if self.terms and not self.terms[0][0] else 0
 
 
 class ExpressionPool:
-    """All expressions of one kernel, each made once."""
+    """Pool of all expressions of one kernel, which makes each distinct expression once."""
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
@@ -80,7 +88,7 @@ class ExpressionPool:
     # Making expressions
 
     def polynomial(self, terms: Mapping[Monomial, int]) -> Expression:
-        """``Σ coefficient · product of atoms``."""
+        """Return the expression ``Σ coefficient · product of atoms``."""
         key = tuple(sorted((m, c) for m, c in terms.items() if c))
         value = self._values.get(key)
         if value is None:
@@ -92,22 +100,23 @@ class ExpressionPool:
         return value
 
     def number(self, value: int) -> Expression:
-        """A constant."""
+        """Return a constant expression."""
         return self.polynomial({(): value})
 
     def variable(self, name: Name) -> Expression:
-        """A coordinate, a parameter or a loop counter."""
+        """Return the expression of a coordinate, a parameter or a loop counter."""
         return self._atom("", name, ())
 
     def unknown(self, name: str, *arguments: Expression) -> Expression:
-        """What depends on data, or could not be followed; ``name`` says why.
+        """Return an unknown value, which depends on data or could not be followed.
 
-        Three ``arguments`` are a condition that depends on data, and what is chosen by it.
+        ``name`` gives the reason. Three ``arguments`` are a condition that depends on data, and the
+        two values between which it selects.
         """
         return self._atom("data", name, arguments)
 
     def call(self, function: str, *arguments: Expression) -> Expression:
-        """A function that is not a polynomial; no simplification."""
+        """Return a function of expressions as an atom, without simplification."""
         return self._atom(function, "", arguments)
 
     def _atom(self, function: str, name: Name, arguments: tuple[Expression, ...]) -> Expression:
@@ -116,7 +125,7 @@ class ExpressionPool:
         if value is None:
             depth, size = self._measure(function, arguments)
             if depth > _MAX_DEPTH or size > _MAX_SIZE:
-                # what follows walks expressions recursively, and written out where they are shared
+                # Later passes walk expressions recursively, and walk a shared part each time.
                 name = name or f"an expression too large to follow, {len(self.atoms)}"
                 value = self._atoms[key] = self._atom("data", name, ())
                 return value
@@ -132,7 +141,7 @@ class ExpressionPool:
         return depth, 1 if function == "data" else 1 + sum(s for _, s in inner)
 
     def wide(self, value: Expression) -> bool:
-        """Whether numbers occur that only arithmetic with wrap-around makes sense of (a hash)."""
+        """Return True if a coefficient is 2⁴⁰ or more, as in hashes, whose arithmetic wraps."""
         wide = self._wide.get(value.index)
         if wide is None:
             wide = any(abs(c) >= _WIDE for _, c in value.terms) or any(
@@ -147,7 +156,7 @@ class ExpressionPool:
     # Arithmetic
 
     def add(self, *values: Expression) -> Expression:
-        """The sum."""
+        """Return the sum of values."""
         terms: dict[Monomial, int] = {}
         for value in values:
             for monomial, coefficient in value.terms:
@@ -155,17 +164,17 @@ class ExpressionPool:
         return self._limit_terms(terms)
 
     def sub(self, left: Expression, right: Expression) -> Expression:
-        """The difference."""
+        """Return ``left − right``."""
         return self.add(left, self.scale(right, -1))
 
     def scale(self, value: Expression, factor: int) -> Expression:
-        """A multiple."""
+        """Return ``factor · value``."""
         if factor == 1:
             return value
         return self.polynomial({m: c * factor for m, c in value.terms})
 
     def mul(self, left: Expression, right: Expression) -> Expression:
-        """The product."""
+        """Return the product."""
         for factor, rest in ((left, right), (right, left)):
             number = factor.constant
             if number is not None:
@@ -189,7 +198,10 @@ class ExpressionPool:
         return self.unknown(f"an expression of {len(terms)} terms", self.polynomial(terms))
 
     def div(self, dividend: Expression, divisor: Expression) -> Expression:
-        """Floor quotient; exact multiples of a constant divisor are taken out."""
+        """Return the floor quotient; multiples of a constant divisor are taken out of it.
+
+        A quotient of a quotient by powers of two becomes one quotient.
+        """
         number = divisor.constant
         if number == 1:
             return dividend
@@ -201,6 +213,7 @@ class ExpressionPool:
             if dividend is self.zero:
                 return self.zero
             return self.call("//", dividend, divisor)
+        # (8x + 2y + 5) // 4: `whole` = 2x + 1, `rest` = 2y + 1; 5 is divided into 1 and 1.
         whole, rest = {}, {}
         for monomial, coefficient in dividend.terms:
             if coefficient % number == 0:
@@ -214,8 +227,12 @@ class ExpressionPool:
         return self.add(self.polynomial(whole), self._quotient(self.polynomial(rest), number))
 
     def _quotient(self, dividend: Expression, divisor: int) -> Expression:
-        """Simplify ``(M · x) // 2ᵏ``, which compilers write for ``x // d``, and quotients of
-        quotients."""
+        """Simplify a floor quotient by a constant.
+
+        Compilers write ``x // d`` as ``(M · x) // 2ᵏ`` with a large M; ``x // d`` is recovered. A
+        quotient of a quotient becomes one quotient.
+        """
+        # (6x + 4) // 8 → (3x + 2) // 4. (0xAAAAAAAB · x) // 2³³ → x // 3. (x // 4) // 3 → x // 12.
         factor = gcd(*(c for _, c in dividend.terms))
         common = gcd(factor, divisor)
         if common > 1:
@@ -233,22 +250,22 @@ class ExpressionPool:
         return self.call("//", dividend, self.number(divisor))
 
     def _power(self, value: Expression) -> bool:
-        """Whether the value is a power of two that an unknown exponent decides, or a multiple."""
+        """Return True if the value is a constant above 0 times powers ``1 << n`` of unknown n."""
         if len(value.terms) != 1 or value.terms[0][1] < 1:
             return False
         factors = value.terms[0][0]
         return bool(factors) and all(self.atoms[a].function == "<<" for a in factors)
 
     def mod(self, value: Expression, divisor: Expression) -> Expression:
-        """The floor remainder, as value − divisor · quotient."""
+        """Return the floor remainder, as value − divisor · quotient."""
         return self.sub(value, self.mul(divisor, self.div(value, divisor)))
 
     def minimum(self, left: Expression, right: Expression) -> Expression:
-        """The smaller one."""
+        """Return the smaller of two values."""
         return self._extreme("min", left, right)
 
     def maximum(self, left: Expression, right: Expression) -> Expression:
-        """The larger one."""
+        """Return the larger of two values."""
         return self._extreme("max", left, right)
 
     def _extreme(self, function: str, left: Expression, right: Expression) -> Expression:
@@ -269,7 +286,11 @@ class ExpressionPool:
         return self.call(function, left, right)
 
     def bit_and(self, left: Expression, right: Expression) -> Expression:
-        """``x & (2ᵏ − 1)`` and ``x & −2ᵏ`` are remainders; others stay bit operations."""
+        """Return the bitwise and, as remainder or multiple if the mask is a run of ones.
+
+        Other masks remain bit operations.
+        """
+        # x & 15 = x mod 16. x & −8 = 8 · (x // 8). x & 24, ones at bits 3, 4: 8 · (x // 8) mod 32.
         for value, mask in ((left, right), (right, left)):
             number = mask.constant
             if number is None:
@@ -295,7 +316,8 @@ class ExpressionPool:
         return self._bits("&", left, right)
 
     def bit_or(self, left: Expression, right: Expression) -> Expression:
-        """A sum where the operands have no bit in common."""
+        """Return the bitwise or; it is a sum if the operands have no bit in common."""
+        # 8x | (y mod 8) = 8x + y mod 8: the multiple of 8 has no bit below 8.
         if left is self.zero or right is self.zero:
             return self.add(left, right)
         for value, other in ((left, right), (right, left)):
@@ -305,8 +327,11 @@ class ExpressionPool:
         return self._bits("|", left, right)
 
     def bit_xor(self, left: Expression, right: Expression) -> Expression:
-        """Exclusive or; ``x ^ −1`` is ``−x − 1``, and ``a ^ (a ^ b)`` is ``b``: compilers exchange
-        two registers so."""
+        """Return the exclusive or.
+
+        ``x ^ −1`` is ``−x − 1``. ``a ^ (a ^ b)`` is ``b``: compilers exchange two registers by
+        exclusive ors.
+        """
         if left is right:
             return self.zero
         for value, other in ((left, right), (right, left)):
@@ -335,7 +360,7 @@ class ExpressionPool:
         return self.call(function, left, right)
 
     def power_of_two_bound(self, value: Expression) -> int:
-        """A power of two that the value, known not to be negative, stays below; 0 if unknown."""
+        """Return a power of two above the value, which is then at least 0; 0 if none is known."""
         number = value.constant
         if number is not None:
             return 1 << number.bit_length() if number >= 0 else 0
@@ -348,7 +373,7 @@ class ExpressionPool:
         return _MAXIMA.get(self.atoms[value.terms[0][0][0]].name, 0) if _is_atom(value) else 0
 
     def shift_left(self, value: Expression, amount: Expression) -> Expression:
-        """``value · 2^amount`` modulo 2⁶⁴."""
+        """Return ``value · 2^amount``; 0 for a constant amount of 64 or more."""
         number = amount.constant
         if number is None:
             return self.mul(value, self.call("<<", self.one, amount))
@@ -357,7 +382,7 @@ class ExpressionPool:
         return self.scale(value, 1 << number) if number < 64 else self.zero
 
     def shift_right(self, value: Expression, amount: Expression) -> Expression:
-        """``value // 2^amount`` (arithmetic; logical for what is not negative)."""
+        """Return ``value // 2^amount``: the arithmetic shift, and the logical one if value ≥ 0."""
         number = amount.constant
         if number is None:
             return self.div(value, self.call("<<", self.one, amount))
@@ -366,7 +391,7 @@ class ExpressionPool:
         return self.div(value, self.number(1 << min(number, 64)))
 
     def negative(self, value: Expression) -> Expression:
-        """The sign bit: 1 where the value is below 0."""
+        """Return the sign bit: 1 if the value is below 0, else 0."""
         number = value.constant
         if number is not None:
             return self.one if number < 0 else self.zero
@@ -375,7 +400,7 @@ class ExpressionPool:
     # Conditions: values that are 0 or 1
 
     def compare(self, relation: str, left: Expression, right: Expression) -> Expression:
-        """1 where ``left relation right``; relations are ``< <= > >= == !=``."""
+        """Return the condition ``left relation right``; relations are ``< <= > >= == !=``."""
         if relation in (">", "<="):
             left, right = right, left
             relation = "<" if relation == ">" else ">="
@@ -395,7 +420,11 @@ class ExpressionPool:
         return self.call(relation, difference, self.zero) if parts is None else parts
 
     def _split_extremes(self, relation: str, difference: Expression) -> Expression | None:
-        """``max(a, b) < c`` as ``a < c and b < c``, and alike: guards that compilers merged."""
+        """Write ``max(a, b) < c`` as ``a < c and b < c``; None if there is nothing to split.
+
+        Compilers merge guards into such a comparison. ``difference`` is compared with 0.
+        """
+        # max(x, y) − n < 0: factor 1, rest −n, so x − n < 0 and y − n < 0. min(x, y) − n < 0: or.
         if relation == "==":
             return self._all_zero(difference)
         for monomial, factor in difference.terms:
@@ -412,8 +441,11 @@ class ExpressionPool:
         return None
 
     def _parts_below(self, atom: Atom, factor: int, difference: Expression) -> bool:
-        """Of several extremes none is taken apart: every one would double the comparisons. Bits of
-        either are below a power of two where both are."""
+        """Return True if a comparison with 0 can be split into one for each argument of the atom.
+
+        Of several minima and maxima none is split, since each would double the comparisons.
+        ``a | b`` is below a power of two if both a and b are.
+        """
         if atom.function in ("min", "max"):
             extremes = [a for a in difference.atoms if self.atoms[a].function in ("min", "max")]
             return len(extremes) == 1
@@ -424,8 +456,11 @@ class ExpressionPool:
         )  # fmt: skip
 
     def _all_zero(self, difference: Expression) -> Expression | None:
-        """``a | b == 0`` as ``a == 0 and b == 0``, ``x // d == 0`` as ``x < d``; conditions that
-        are packed into a word, ``2 · p + 8 · q == 0``, as ``not p and not q``."""
+        """Simplify ``difference == 0``; None if no rule applies.
+
+        ``a | b == 0`` becomes ``a == 0 and b == 0``; ``x // d == 0`` becomes ``x < d``. Conditions
+        that are packed into a word, ``2 · p + 8 · q == 0``, become ``not p and not q``.
+        """
         packed = [self._packed_condition(monomial, factor) for monomial, factor in difference.terms]
         if None not in packed:
             return self.all_of(self.logical_not(p) for p in packed if p is not None)
@@ -441,13 +476,17 @@ class ExpressionPool:
         return None
 
     def _packed_condition(self, monomial: Monomial, factor: int) -> Expression | None:
-        """The condition that a term is a positive multiple of."""
+        """Return the condition of which a term is a positive multiple; None if it is of none."""
         if len(monomial) != 1 or factor <= 0 or self.atoms[monomial[0]].function not in _TRUTHS:
             return None
         return self.polynomial({monomial: 1})
 
     def _remainders(self, value: Expression) -> Iterator[tuple[Expression, Expression]]:
-        """Remainders ``x − d · (x // d)`` that the value may contain, with their divisors."""
+        """Yield the remainders ``x − d · (x // d)`` that the value may contain, with divisors d.
+
+        The caller checks whether the value contains them.
+        """
+        # The term −4 · (x // 16) belongs to (x // 4) mod 4 = x // 4 − 4 · (x // 16), divisor 4.
         for monomial, coefficient in value.terms:
             for index in monomial:
                 atom = self.atoms[index]
@@ -464,17 +503,17 @@ class ExpressionPool:
                     yield rest, self.number(-coefficient)
 
     def _below_divisor(self, difference: Expression) -> bool:
-        """Whether ``difference`` is a remainder less its divisor: always below 0."""
+        """Return True if ``difference`` is a remainder minus its divisor, hence below 0."""
         return any(
             difference is self.sub(rest, divisor) for rest, divisor in self._remainders(difference)
         )
 
     def remainder_divisor(self, value: Expression) -> Expression | None:
-        """``d`` where the value is ``x − d · (x // d)``."""
+        """Return ``d`` if the value is ``x − d · (x // d)``, else None."""
         return next((d for rest, d in self._remainders(value) if rest is value), None)
 
     def nonnegative(self, value: Expression) -> bool:
-        """Whether the value is sure not to be below 0; indices and counters never are."""
+        """Return True if the value is proven to be at least 0, as indices and counters are."""
         nonnegative = self._signs.get(value.index)
         if nonnegative is None:
             self._signs[value.index] = False  # while it is being decided
@@ -482,7 +521,7 @@ class ExpressionPool:
                 c > 0 and all(self._atom_nonnegative(self.atoms[a]) for a in m)
                 for m, c in value.terms
             )
-            if not nonnegative:  # a remainder is not, whatever it is the remainder of
+            if not nonnegative:  # a remainder is at least 0, whatever its dividend
                 left = [self.sub(value, rest) for rest, _ in self._remainders(value)]
                 nonnegative = any(
                     len(v.terms) < len(value.terms) and self.nonnegative(v) for v in left
@@ -502,7 +541,7 @@ class ExpressionPool:
         return atom.function in _CONDITIONS
 
     def logical_not(self, condition: Expression) -> Expression:
-        """1 − condition."""
+        """Return ``not condition``."""
         number = condition.constant
         if number is not None:
             return self.zero if number else self.one
@@ -513,18 +552,18 @@ class ExpressionPool:
         return self.call("not", condition)
 
     def logical_and(self, left: Expression, right: Expression) -> Expression:
-        """Conjunction."""
+        """Return the conjunction of two conditions."""
         return self._junction("and", self.zero, self.one, left, right)
 
     def all_of(self, conditions: Iterable[Expression]) -> Expression:
-        """Conjunction of any number."""
+        """Return the conjunction of any number of conditions; of none, 1."""
         result = self.one
         for condition in conditions:
             result = self.logical_and(result, condition)
         return result
 
     def logical_or(self, left: Expression, right: Expression) -> Expression:
-        """Disjunction."""
+        """Return the disjunction of two conditions."""
         return self._junction("or", self.one, self.zero, left, right)
 
     def _junction(
@@ -556,7 +595,11 @@ class ExpressionPool:
         return self.call(function, *ordered)
 
     def conjuncts(self, condition: Expression, function: str = "and") -> tuple[Expression, ...]:
-        """The parts of a conjunction (or disjunction); a negated disjunction is one too."""
+        """Return the parts of a conjunction, or of a disjunction if ``function`` is ``"or"``.
+
+        A negated disjunction is a conjunction of negated parts, and vice versa.
+        """
+        # not (p or q): the conjuncts are `not p` and `not q`.
         if not _is_atom(condition):
             return () if condition.constant == (1 if function == "and" else 0) else (condition,)
         atom = self.atoms[condition.terms[0][0][0]]
@@ -573,7 +616,8 @@ class ExpressionPool:
         return (condition,)
 
     def select(self, condition: Expression, yes: Expression, no: Expression) -> Expression:
-        """``condition ? yes : no``."""
+        """Return ``condition ? yes : no``; terms of both values are taken out of the selection."""
+        # p ? a + 4 : a + 8 = a + (p ? 4 : 8): `a` may be a pointer that both sides add.
         number = condition.constant
         if number is not None:
             return yes if number else no
@@ -592,11 +636,14 @@ class ExpressionPool:
         return self.call("select", condition, yes, no)
 
     def _common(self, left: Expression, right: Expression) -> Expression:
-        """Terms of both, which are no matter of choice: the pointer, say."""
+        """Return the sum of the terms that both values have, such as the pointer of an address."""
         return self.polynomial(dict(set(left.terms) & set(right.terms)))
 
     def _divides(self, condition: Expression, value: Expression) -> bool:
-        """Whether the condition is that a divisor within ``value`` is 0, which never happens."""
+        """Return True if the condition is ``d == 0`` for a divisor d in ``value``.
+
+        Such a condition never holds in a correct kernel.
+        """
         zero = self.lone_atom(condition)
         if zero is None or zero.function != "==" or zero.arguments[1] is not self.zero:
             return False
@@ -610,7 +657,7 @@ class ExpressionPool:
     # Reading values
 
     def free_atoms(self, value: Expression) -> frozenset[int]:
-        """All atoms that the value depends on, through functions too."""
+        """Return the atoms on which the value depends, also those inside arguments of functions."""
         atoms = self._within.get(value.index)
         if atoms is None:
             all_atoms = set(value.atoms)
@@ -621,21 +668,25 @@ class ExpressionPool:
         return atoms
 
     def unknowns(self, value: Expression) -> Iterator[Atom]:
-        """The data-dependent atoms in a value."""
+        """Yield the unknown atoms on which a value depends."""
         for index in sorted(self.free_atoms(value)):
             if self.atoms[index].function == "data":
                 yield self.atoms[index]
 
     def depends_on_data(self, value: Expression) -> bool:
-        """Whether anything in the value is unknown."""
+        """Return True if the value depends on an unknown atom."""
         return any(True for _ in self.unknowns(value))
 
     def lone_atom(self, value: Expression) -> Atom | None:
-        """The atom, where the value is nothing else."""
+        """Return the atom if the value is a single atom, else None."""
         return self.atoms[value.terms[0][0][0]] if _is_atom(value) else None
 
     def linear_in(self, value: Expression, atom: int) -> tuple[Expression, Expression] | None:
-        """``(coefficient, rest)`` with value = coefficient · atom + rest, or None."""
+        """Return ``(coefficient, rest)`` with value = coefficient · atom + rest.
+
+        None if the value is not linear in the atom, or if the atom occurs inside a function.
+        """
+        # n·x + 4x + y is linear in x: (n + 4, y). x·x and x + x // 2 are not.
         factor: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
         for monomial, coefficient in value.terms:
@@ -655,7 +706,10 @@ class ExpressionPool:
     def substitute(
         self, value: Expression, replacement: Mapping[int, Expression], memo: dict[int, Expression]
     ) -> Expression:
-        """``value`` with atoms replaced; ``memo`` belongs to this replacement alone."""
+        """Return ``value`` with atoms replaced by expressions, and simplified again.
+
+        ``memo`` caches results; it may be reused only for the same ``replacement``.
+        """
         if not replacement or self.free_atoms(value).isdisjoint(replacement):
             return value
         known = memo.get(value.index)
@@ -682,7 +736,10 @@ class ExpressionPool:
         return self.rebuild(atom, arguments)
 
     def assuming(self, value: Expression, facts: frozenset[int]) -> Expression:
-        """``value`` where conditions hold, given by their indices: selections are decided."""
+        """Simplify ``value`` for the case that conditions hold; ``facts``: their indices.
+
+        Selections and comparisons that the facts decide are replaced by their results.
+        """
         if not facts:
             return value
         key = (value.index, facts)
@@ -700,7 +757,10 @@ class ExpressionPool:
         return result
 
     def _decide(self, atom: Atom, facts: frozenset[int]) -> Expression | None:
-        """What an atom is where the facts hold: a condition, a choice, a quotient that is 0."""
+        """Return the value of an atom that the facts decide, else None.
+
+        They may decide a condition, a selection, or a quotient that they state to be 0.
+        """
         if atom.function == "select" or (atom.function == "data" and len(atom.arguments) == 3):
             choice, yes, no = atom.arguments
             if self._is_implied(choice, facts):
@@ -725,8 +785,11 @@ class ExpressionPool:
         names: Mapping[Name, IntArray],
         memo: dict[int, IntArray] | None = None,
     ) -> IntArray | Atom:
-        """The value for arrays of variables that broadcast together, or the first atom that has
-        none; ``memo`` is for one ``names``. Unknowns are looked up by their name."""
+        """Compute the value for arrays of variables that broadcast together.
+
+        Returns an atom instead if ``names`` has no value for it. Unknowns are looked up by their
+        name. ``memo`` caches results; it may be reused only for the same ``names``.
+        """
         for index in self.free_atoms(value):
             atom = self.atoms[index]
             if atom.function in ("", "data") and atom.name not in names:
@@ -754,7 +817,7 @@ class ExpressionPool:
         return total
 
     def rebuild(self, atom: Atom, arguments: tuple[Expression, ...]) -> Expression:
-        """The atom's function applied to other arguments and simplified."""
+        """Return the atom's function of other arguments, simplified."""
         simplifying = {
             "//": self.div, "min": self.minimum, "max": self.maximum, "&": self.bit_and,
             "|": self.bit_or, "^": self.bit_xor, "not": self.logical_not, "select": self.select,
@@ -778,7 +841,7 @@ class ExpressionPool:
 
 _POWERS = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
 _MAXIMA: dict[Name, int] = {name: LIMITS[name][1] + 1 for name in _POWERS}
-"""Powers of two that coordinates stay below."""
+"""Power of two above the largest value of each of these coordinates."""
 _TRUTHS = ("<", "==", "not", "and", "or", "negative")
 _CONDITIONS = (*_TRUTHS, "<<", "halvings", "doublings")
 
@@ -792,10 +855,11 @@ def _is_atom(value: Expression) -> bool:
 
 
 def divided_by(factor: int, divisor: int) -> int:
-    """``d`` with ``(factor · x) // divisor == x // d`` for all 0 ≤ x < 2³¹, or 0.
+    """Return ``d`` with ``(factor · x) // divisor == x // d`` for all 0 ≤ x < 2³¹, or 0.
 
-    Granlund and Montgomery (1994): true where ``0 < factor · d − divisor ≤ divisor / 2³¹``.
+    Granlund and Montgomery (1994): d exists if ``0 < factor · d − divisor ≤ divisor / 2³¹``.
     """
+    # factor 0xAAAAAAAB, divisor 2³³: d = ⌈2³³ / 0xAAAAAAAB⌉ = 3, and 3 · factor − 2³³ = 1.
     if divisor & (divisor - 1) or factor < 2**16:
         return 0
     d = -(-divisor // factor)

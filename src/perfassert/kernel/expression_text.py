@@ -1,7 +1,7 @@
-"""Text → expression: the one reader of arithmetic that users write. Nothing is ever evaluated.
+"""Parsing of the arithmetic that users write: addresses, trip counts, sizes, generators.
 
-Python's own grammar reads the text (:mod:`ast`); the tree is then walked, node by node, and
-anything but whole-number arithmetic is refused.
+Python's parser (:mod:`ast`) reads the text. The tree is then walked node by node, and everything
+but integer arithmetic is rejected. The text is never evaluated as Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NoReturn, Union
 from perfassert.kernel.expression import BinaryOperation, Constant, ExpressionTree, Variable
 
 Literal = Union[ExpressionTree, str, float, None, tuple["Literal", ...]]
-"""An argument in a call: an expression, or what stands for itself."""
+"""An argument in a call: an expression, a text, a number, None, or a tuple of these."""
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
 }  # fmt: skip
@@ -21,7 +21,7 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class NotAnExpression(ValueError):
-    """``column``: of the text, from 0."""
+    """A text cannot be read as an expression; ``column``: place of the error, from 0."""
 
     def __init__(self, reason: str, column: int = 0) -> None:
         super().__init__(reason)
@@ -29,9 +29,10 @@ class NotAnExpression(ValueError):
 
 
 class Reader:
-    """Reads one text; what a name or an element of an array means is for subclasses to say.
+    """Parser of one text; subclasses decide what names and array elements mean.
 
-    ``allowed`` is what an error says about anything else; ``functions`` may be called.
+    ``allowed``: message of the error for everything else. ``functions``: names that the text may
+    call.
     """
 
     allowed = "only + - * // % and parentheses over integers are allowed"
@@ -42,14 +43,14 @@ class Reader:
         self.origin = origin
 
     def read(self) -> ExpressionTree:
-        """The whole text; raises :class:`NotAnExpression`."""
+        """Parse the whole text; raise :class:`NotAnExpression` if it is not an expression."""
         try:
             return self.expression(self.tree())
         except RecursionError:
             raise NotAnExpression("not an expression: nested too deeply") from None
 
     def tree(self) -> ast.expr:
-        """The text as Python reads it."""
+        """Return the syntax tree of Python's parser."""
         try:
             return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
@@ -60,12 +61,12 @@ class Reader:
             raise NotAnExpression(f"not an expression: {error}") from None
 
     def fail(self, reason: str, node: ast.expr) -> NoReturn:
-        """At a place of the text."""
+        """Raise :class:`NotAnExpression` at the place of ``node`` in the text."""
         before = self.text.encode()[: node.col_offset]
         raise NotAnExpression(reason, len(before.decode(errors="ignore")))
 
     def expression(self, node: ast.expr) -> ExpressionTree:
-        """A part of the text."""
+        """Convert a node of the syntax tree to an expression."""
         if isinstance(node, ast.Constant):
             if type(node.value) is not int:
                 self.fail(f"only integers are allowed, not {node.value!r}", node)
@@ -87,11 +88,11 @@ class Reader:
         self.fail(self.allowed, node)
 
     def variable(self, name: str, node: ast.expr) -> ExpressionTree:
-        """``n`` or ``threadIdx.x``."""
+        """Convert a name: ``n`` or ``threadIdx.x``."""
         return Variable(name, node.col_offset, self.origin)
 
     def element(self, node: ast.Subscript) -> ExpressionTree:
-        """``index[x]``."""
+        """Convert an array element, ``index[x]``; this class rejects it."""
         self.fail(self.allowed, node)
 
     def operation(
@@ -102,12 +103,16 @@ class Reader:
         node: ast.expr,
         second: ast.expr,
     ) -> ExpressionTree:
-        """``left operator right``, the latter at ``second``; errors are about that in products."""
+        """Return ``left operator right``.
+
+        ``node``: place of the operation, to which errors refer. In products and quotients they
+        refer to ``second``, the place of ``right``.
+        """
         place = second if operator in ("*", "//", "%") else node
         return BinaryOperation(operator, left, right, place.col_offset, self.origin)
 
     def call(self, node: ast.Call, name: str) -> ExpressionTree:
-        """``ceil_div(a, b)``."""
+        """Convert a call: ``ceil_div(a, b)``."""
         if name not in self.functions:
             known = ", ".join(f"{f}(a, b)" for f in self.functions)
             self.fail(f"unknown function {name!r}; there is only {known}", node)
@@ -118,7 +123,7 @@ class Reader:
 
 
 class NumberReader(Reader):
-    """Whole-number expressions over named arguments, with ``ceil_div``."""
+    """Parser of integer expressions over named arguments, with ``ceil_div``."""
 
     allowed = "only + - * // %, ceil_div(a, b) and parentheses over integers are allowed"
     functions = ("ceil_div",)
@@ -131,7 +136,7 @@ class NumberReader(Reader):
 
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """``function(given, …, name=value, …)``."""
+    """A parsed call ``function(given, …, name=value, …)``."""
 
     function: str
     given: tuple[Literal, ...]
@@ -139,8 +144,9 @@ class ParsedCall:
 
 
 def read_call(text: str) -> ParsedCall:
-    """A call whose arguments are expressions, texts, numbers and tuples; raises
-    :class:`NotAnExpression`.
+    """Parse a call whose arguments are expressions, texts, numbers or tuples.
+
+    Raises :class:`NotAnExpression` for anything else.
 
     >>> read_call("Buffer(65, fill='arange')").named
     {'fill': 'arange'}

@@ -16,7 +16,7 @@ ITEM_BYTES = {
 
 
 def item_bytes(dtype: str) -> int:
-    """Bytes of one element; raises :class:`KernelError` for an unknown ``dtype``."""
+    """Return the bytes of one element; raise :class:`KernelError` for an unknown ``dtype``."""
     try:
         return ITEM_BYTES[dtype]
     except (KeyError, TypeError):
@@ -32,7 +32,7 @@ class Field:
     axis is contiguous. The model assumes that fields do not overlap.
 
     Args:
-        name: what address expressions call it.
+        name: name of the field in address expressions.
         dtype: type of an element: ``float64`` (the default), ``float32 float16 bfloat16 complex128
             complex64 int64 int32 int16 int8``, the integers with ``u`` in front, or ``bool``.
         shape: interior extents in elements, in C order; a number for a single axis. At least one.
@@ -99,7 +99,7 @@ class Field:
 
     @classmethod
     def pointer(cls, name: str, alignment: int = 256) -> Field:
-        """Field of unknown bounds, for what a pointer of compiled code points to.
+        """Return a field of unknown bounds, for the memory of a pointer in compiled code.
 
         Args:
             name: the parameter's name.

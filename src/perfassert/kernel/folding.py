@@ -23,18 +23,21 @@ from perfassert.kernel.expression import (
 )
 
 _MAX_UPDATES = 2**12
-"""Updates of a thread, each of which has accesses of its own."""
+"""Most updates of a thread; each adds its accesses to the description."""
 
 
 def fold_kernel(
     kernel: AccessKernel, fold: Sequence[int], names: Mapping[str, int] | None = None
 ) -> AccessKernel:
-    """The kernel whose threads make ``fold`` = (x, y, z) updates each; what several of them load
-    is loaded once. ``names``: arguments that expressions use.
+    """Return the kernel whose threads make ``fold`` = (x, y, z) neighbouring updates each.
 
-    Registers stay as they are given. Raises :class:`~perfassert.errors.KernelError` for a factor
-    below 1, and for expressions in ``threadIdx`` and ``blockIdx``, which do not say what to fold.
+    An element that several updates of a thread load is loaded once. The registers do not change.
+    ``names``: values of the arguments that expressions use. Raises
+    :class:`~perfassert.errors.KernelError` for a factor below 1, and for expressions over
+    ``threadIdx`` and ``blockIdx``, which do not show the axis to fold.
     """
+    # fold = (1, 2, 1), loads a[y, x] and a[y + 1, x]: y becomes 2y and 2y + 1, so the accesses are
+    # a[2y, x], a[2y + 1, x] (from both updates, kept once) and a[2y + 2, x].
     if len(fold) != len(AXES) or min(fold) < 1:
         raise KernelError(f"folding must be three integers from 1 on, not {tuple(fold)}")
     updates = prod(fold)
@@ -56,7 +59,7 @@ def fold_kernel(
 
 
 def _folded_accesses(access: Access, fold: Sequence[int]) -> Iterator[Access]:
-    """The access of each update that a thread makes."""
+    """Yield the access once for each update that a thread makes."""
     used = {v.name for subscript in access.subscripts for v in variables(subscript)}
     if own := sorted((used & set(COORDINATES)) - set(AXES)):
         raise KernelError(f"{access.span}: folding needs x, y and z instead of {', '.join(own)}")
@@ -69,7 +72,7 @@ def _folded_accesses(access: Access, fold: Sequence[int]) -> Iterator[Access]:
 def _substitute(
     expression: ExpressionTree, places: Mapping[str, tuple[int, int]]
 ) -> ExpressionTree:
-    """``y`` → ``factor * y + step``."""
+    """Replace coordinates, ``y`` by ``factor * y + step``; ``places``: axis → (factor, step)."""
     if isinstance(expression, BinaryOperation):
         left, right = (_substitute(e, places) for e in (expression.left, expression.right))
         return replace(expression, left=left, right=right)
@@ -82,7 +85,7 @@ def _substitute(
 
 
 def _meaning(access: Access, names: Mapping[str, int]) -> tuple[object, ...]:
-    """The same for two accesses of the same element, however they are written."""
+    """Return a key that is equal for two accesses of the same element, however written."""
 
     def fail(reason: str, column: int, text: str) -> NoReturn:
         raise KernelError(f"{access.span}: {reason}")

@@ -1,7 +1,7 @@
 """Instruction dependence graphs with loops kept as loops (pipeline model §III.C).
 
-A graph is an ordered tree of nodes and loops. Replication of a loop's body is what it *means*;
-only data edges and barriers order instructions.
+A graph is an ordered tree of nodes and loops. It means the same as its instructions with each
+loop's body repeated ``trips`` times. Only data edges, barriers and channels order instructions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 BARRIER = "barrier"
 MOST_WARPS = 2**16
-"""Of a block: far more than any device has."""
+"""Most warps of a block in a graph: far more than any device has."""
 _MAX_DISTANCE = 2**16
-"""Iterations for which a simulation keeps values that a loop carries."""
+"""Most iterations for which a simulation keeps a value that a loop carries."""
 Trips = Union[int, str]
 
 
@@ -34,11 +34,11 @@ class Latency:
     """Issue latency λ and completion latency Λ of an operation class, and the pipeline it occupies.
 
     Args:
-        issue: λ in cycles: how long the pipeline is occupied. Below 1, it takes several
-            instructions in a cycle.
-        completion: Λ in cycles: from the issue until the value can be used.
-        pipeline: name of the pipeline; operations with the same name share it. Default (None): one
-            of the operation's own name.
+        issue: λ in cycles: time for which an instruction occupies the pipeline. Below 1, the
+            pipeline takes several instructions in a cycle.
+        completion: Λ in cycles: time from the issue until the value can be used.
+        pipeline: name of the pipeline; operations with the same name share it. Default (None): the
+            name of the operation.
         scope: ``"unit"`` (the default): one pipeline for the SM. ``"scheduler"``: one for each warp
             scheduler.
 
@@ -73,15 +73,16 @@ class Latency:
 
 
 LatencyRule = Union[Latency, Callable[[int], Latency]]
-"""A latency, or a function of the resident warps of an SM that gives one."""
+"""A latency, or a function from the number of resident warps of an SM to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeSource:
-    """One way to find a producer: ``distance`` iterations of ``loop`` earlier (0: this one).
+    """A possible producer of a value: ``distance`` iterations of ``loop`` earlier (0: this one).
 
-    Loops that enclose producer and consumer, down to ``loop``, are in the same iteration; deeper
-    ones of the producer in their last. ``loop`` is -1 where no loop encloses both.
+    Loops around ``loop`` are in the same iteration for producer and consumer. Loops around the
+    producer but inside ``loop`` are in their last iteration. ``loop`` is -1 if no loop encloses
+    both.
     """
 
     producer: int
@@ -93,15 +94,19 @@ class EdgeSource:
 class Edge:
     """A value that a node waits for: the first of ``sources`` whose iteration exists, if any."""
 
+    # total = start; for i: total = total + a[i]. The addition (node 2 in loop 0) waits for
+    # (EdgeSource(2, 0, 1), EdgeSource(0, -1, 0)): the addition one iteration earlier, or, in
+    # iteration 0, node 0, which makes `start` before the loop.
+
     sources: tuple[EdgeSource, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where warps of a block meet in phases: an mbarrier, a ring of them, a named barrier.
+    """Synchronization of the warps of a block in phases.
 
-    A phase is complete when ``arrivals`` warps have arrived, and with them the copies that their
-    arrivals expect.
+    A channel is an mbarrier, a ring buffer of mbarriers, or a named barrier. A phase is complete
+    when ``arrivals`` warps have arrived and the copies that their arrivals expect are complete.
     """
 
     name: str
@@ -110,13 +115,17 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What a node does to the channel of that number.
+    """Action of a node on the channel with number ``channel``.
 
-    A warp's n-th arrival (from 0) belongs to phase n, and so do the copies that follow it; its n-th
-    wait ends with phase n − ``lead``, at once where there is none. A node that arrives and waits
-    meets the others in its arrival's phase. An arrival or copy counts when its node is complete, a
-    meeting's when it is issued. ``expects``: copies that an arrival's phase waits for.
+    A warp's n-th arrival (from 0) belongs to phase n, and so do the copies that follow it. Its n-th
+    wait ends when phase n − ``lead`` is complete, or at once if that number is negative. A node
+    that both arrives and waits waits for the phase of its arrival. An arrival or a copy counts when
+    its node is complete; the arrival of a node that also waits counts when it is issued.
+    ``expects``: copies for which the phase of an arrival waits.
     """
+
+    # A producer fills two buffers in turns and waits with lead = 2 for them to be free: waits 0 and
+    # 1 end at once, since both buffers are empty; wait 2 ends with phase 0, the first release.
 
     channel: int
     arrives: bool = False
@@ -127,15 +136,31 @@ class Signal:
 
 
 class Node(NamedTuple):
-    """One instruction. ``fence``: a barrier; ``partial``: one that waits for its edges only.
+    """An instruction of the graph.
 
-    Of compiled code: ``stall``, cycles until its warp may issue the next instruction; ``touches``:
-    numbers of the kernel's bound accesses; ``program``: number in the compiled program, or -1.
-    ``demands``: (server, cycles) that it takes of the memory system, one after the other.
-    ``rests_on``: what was assumed about its class or whether it is executed. ``signal``: what it
-    does to a channel; one that waits there is a partial fence of its own warp. ``holds``: its warp
-    issues nothing before it is complete; ``sleep``: after so many nanoseconds (0: by its class).
-    ``latency``: its own, in the place of that of its class; ``fetches``: it asks for code.
+    Attributes:
+        index: its place among the nodes, in program order.
+        operation: operation class, which has a latency.
+        name: unique name, or empty.
+        edges: values that it waits for.
+        produces: False for a store: it is complete λ after its issue, else Λ after.
+        loop: number of the innermost loop around it; -1: none.
+        warps: numbers of the warps of a block that execute it; None: all.
+        fence: True for a barrier; later instructions wait for it.
+        partial: True for a barrier that waits for the completion of its edges only.
+        access: address expression of the memory that it touches.
+        space: memory space of the access.
+        span: place in a source text.
+        stall: cycles until its warp may issue the next instruction, in compiled code.
+        touches: numbers of the bound accesses of the kernel, in compiled code.
+        program: number of the instruction in the compiled program, or -1.
+        demands: (server of the memory system, cycles for which it is occupied), in order.
+        rests_on: what was assumed about its class, or about whether it is executed.
+        signal: action on a channel. A node that waits there is a partial fence for its warp.
+        holds: True if its warp issues nothing before it is complete.
+        sleep: nanoseconds after which it is complete; 0: by the latency of its class.
+        latency: latency that overrides that of its class.
+        fetches: True if it fetches code.
     """
 
     index: int  # type: ignore[assignment]  # in the place of tuple's method
@@ -163,12 +188,12 @@ class Node(NamedTuple):
 
     @property
     def touches_global(self) -> bool:
-        """Whether it names an access of global memory."""
+        """True if it names an access to global memory."""
         return self.access is not None and self.space in (None, "global")
 
     @property
     def instruction(self) -> int:
-        """The instruction of the program that it is a copy of; by hand, its own number."""
+        """Number of its instruction in the compiled program; of a user-built graph, ``index``."""
         return self.program if self.program >= 0 else self.index
 
     def __str__(self) -> str:
@@ -176,7 +201,7 @@ class Node(NamedTuple):
 
 
 class ItemKind(str, Enum):
-    """Kinds of entries of a body."""
+    """Kind of an entry of a body: a node or a loop."""
 
     __hash__ = str.__hash__  # that of Enum is a function in Python
 
@@ -185,7 +210,7 @@ class ItemKind(str, Enum):
 
 
 class BodyItem(NamedTuple):
-    """A node or loop of the graph, at its place in program order."""
+    """Reference by ``number`` to a node or loop in the body of a loop or graph."""
 
     kind: ItemKind
     number: int
@@ -193,10 +218,10 @@ class BodyItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``trips`` executions of ``body``.
+    """A loop: ``trips`` executions of ``body``.
 
-    ``rests_on``: what was assumed about the trips. ``each``: those of every warp of a block, whose
-    mean ``trips`` is; empty where all have the same.
+    ``rests_on``: what was assumed about the trips. ``each``: trips of each warp of a block, of
+    which ``trips`` is the mean; empty if all warps have the same number.
     """
 
     index: int
@@ -208,15 +233,18 @@ class Loop:
 
 
 class Nested(Protocol):
-    """Anything that lies in a loop: ``parent`` is that loop's number, or negative."""
+    """Anything that may lie in a loop; ``parent`` is the number of that loop, or negative."""
 
     @property
     def parent(self) -> int:
-        """The number of the loop around it."""
+        """Number of the innermost loop around it; negative if there is none."""
 
 
 def loop_chain(loops: Sequence[Nested], loop: int) -> tuple[int, ...]:
-    """Numbers of the loop and those around it, outermost first; none for a negative number."""
+    """Return the numbers of a loop and of the loops around it, outermost first.
+
+    A negative number gives an empty tuple.
+    """
     chain: list[int] = []
     while loop >= 0:
         chain.append(loop)
@@ -228,8 +256,8 @@ def loop_chain(loops: Sequence[Nested], loop: int) -> tuple[int, ...]:
 class InstructionGraph:
     """Dependence graph of a warp's instructions, with loops kept as loops.
 
-    Build one with :meth:`builder`; its parts are immutable. Replicating the body is what a loop
-    means: only data edges and barriers order instructions.
+    Build one with :meth:`builder`; its parts are immutable. A loop means the same as its body
+    repeated. Only data edges, barriers and channels order instructions.
 
     Attributes:
         nodes: the instructions, in program order.
@@ -258,7 +286,7 @@ class InstructionGraph:
 
     @cached_property
     def _times(self) -> dict[int, int]:
-        """How often the body of each loop runs, as far as that was asked for."""
+        """Cache of executions by loop: the product of the trips around its body."""
         return {}
 
     @staticmethod
@@ -275,7 +303,7 @@ class InstructionGraph:
         return loop_chain(self.loops, loop)
 
     def trips(self, loop: int) -> int:
-        """Trip count of a loop, as a number.
+        """Return the trip count of a loop as a number.
 
         Args:
             loop: number of the loop.
@@ -291,7 +319,7 @@ class InstructionGraph:
         return trips
 
     def times(self, node: Node) -> int:
-        """How often a warp that takes part executes a node: the product of the trips around it.
+        """Return the executions of a node by a warp that takes part: the product of loop trips.
 
         Args:
             node: one of :attr:`nodes`.
@@ -301,7 +329,7 @@ class InstructionGraph:
         return self._times[node.loop]
 
     def executions(self, node: Node, warps: int) -> int:
-        """How often the warps of a block together execute a node.
+        """Return the executions of a node by all warps of a block together.
 
         Args:
             node: one of :attr:`nodes`.
@@ -310,7 +338,7 @@ class InstructionGraph:
         return (warps if node.warps is None else len(node.warps)) * self.times(node)
 
     def trips_of(self, loop: int, warp: int) -> int:
-        """Trip count of a loop in one warp of a block.
+        """Return the trip count of a loop in one warp of a block.
 
         Args:
             loop: number of the loop.
@@ -320,7 +348,7 @@ class InstructionGraph:
         return each[warp] if each else self.trips(loop)
 
     def bound(self, names: Mapping[str, int]) -> InstructionGraph:
-        """Graph whose trip counts are numbers: expressions are evaluated over launch arguments.
+        """Return the graph with trip counts as numbers, evaluated over launch arguments.
 
         Args:
             names: argument → integer, as in ``Launch.args``.
@@ -373,7 +401,7 @@ def _trips(loop: Loop, names: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """What ``op`` returns: the value that a node makes."""
+    """The value that a node makes, as returned by :meth:`GraphBuilder.op`."""
 
     builder: GraphBuilder = field(repr=False)
     index: int
@@ -381,7 +409,7 @@ class NodeRef:
 
 @dataclass(frozen=True, slots=True)
 class ChannelRef:
-    """What ``channel`` returns."""
+    """A channel of a graph under construction, as returned by :meth:`GraphBuilder.channel`."""
 
     builder: GraphBuilder = field(repr=False)
     index: int
@@ -403,7 +431,7 @@ NodeOutput = Union[NodeRef, CarriedRef]
 
 @dataclass
 class _Draft:
-    """A node before its edges can be resolved."""
+    """A node under construction, whose inputs are not yet edges."""
 
     node: Node
     inputs: tuple[NodeOutput, ...]
@@ -411,7 +439,7 @@ class _Draft:
 
 @dataclass
 class _LoopDraft:
-    """A loop before its body is whole; ``first``: the number of the node that comes next."""
+    """A loop under construction; ``first``: number of the first node after it was opened."""
 
     parent: int
     trips: Trips
@@ -420,7 +448,7 @@ class _LoopDraft:
 
 
 class LoopBody:
-    """Body of a loop under construction: what ``with g.loop(...) as body`` gives.
+    """Body of a loop under construction, bound by ``with g.loop(...) as body``.
 
     Args:
         builder: the graph under construction.
@@ -432,13 +460,13 @@ class LoopBody:
         self._index = index
 
     def carried(self, name: str, init: NodeOutput | None = None, distance: int = 1) -> CarriedRef:
-        """Value of a node from an earlier iteration of this loop.
+        """Return the value of a node from an earlier iteration of this loop.
 
         Args:
-            name: of the node; it may follow later, and may lie in a nested loop (its last
-                iteration).
-            init: what the first iterations take: a node before the loop, or a value that an outer
-                loop carries. Default (None): they wait for nothing.
+            name: of the node. It may be added later. In a nested loop, the value is that of the
+                last iteration.
+            init: value in the first iterations: a node before the loop, or a value that an outer
+                loop carries. Default (None): the first iterations wait for nothing.
             distance: how many iterations earlier, at most 65,536. Default: 1.
 
         Raises:
@@ -532,12 +560,13 @@ class GraphBuilder:
             name: unique in the graph; needed for what a loop carries. Default: none.
             produces: False for a store: it is complete λ after its issue, else Λ after. Default:
                 True.
-            access: address expression of what it touches: ``"src[y, x + 1]"``. Default: none.
-            space: memory space of the access: ``"global"``, ``"shared"``, … Default (None): global,
-                where ``access`` is given.
+            access: address expression of the memory that it touches: ``"src[y, x + 1]"``. Default:
+                none.
+            space: memory space of the access: ``"global"``, ``"shared"``, … Default (None): global
+                if ``access`` is given.
             span: place in a source text, for reports. Default: none.
-            completes: channel on which it is one of the copies that the warp's last arrival
-                expects.
+            completes: channel whose phase waits for this copy: one of the copies that the warp's
+                last arrival expects. Default: none.
 
         Raises:
             GraphError: no operation class, a name used twice, or an input that is no value of this
@@ -562,8 +591,8 @@ class GraphBuilder:
         It is complete for all warps Λ after the last of them has issued it.
 
         Args:
-            *nodes: values whose completion it waits for; of the rest it waits for the issue.
-                Default (none): it waits for the completion of everything earlier.
+            *nodes: values whose completion it waits for; it waits only for the issue of other
+                nodes. Default (none): it waits for the completion of all earlier nodes.
             span: place in a source text, for reports. Default: none.
 
         Raises:
@@ -619,7 +648,8 @@ class GraphBuilder:
         Args:
             channel: what :meth:`channel` returned.
             *inputs: values that it also waits for.
-            lead: how many phases late it waits: the first ``lead`` waits pass at once. Default: 0.
+            lead: phases by which waits lag: the n-th wait is for phase n − ``lead``, so that the
+                first ``lead`` waits end at once. Default: 0.
             operation: its operation class. Default: ``"wait"``.
 
         Raises:
@@ -657,9 +687,9 @@ class GraphBuilder:
         return _LoopContext(self, trips)
 
     def only(self, warps: Iterable[int]) -> _OnlyContext:
-        """Restrict to some warps of the block: ``with g.only(warps=range(4))``.
+        """Restrict nodes to some warps of the block: ``with g.only(warps=range(4))``.
 
-        Nested, only the warps common to both take part.
+        If two are nested, the inner nodes are for the warps common to both.
 
         Args:
             warps: their numbers in the block, from 0.
@@ -725,7 +755,7 @@ class GraphBuilder:
 
         Args:
             name: of the carried value.
-            init: what its first iterations take.
+            init: its value in the first iterations.
             loop: number of the loop.
         """
         self._check(init, f"carried {in_short(name)}")

@@ -1,4 +1,4 @@
-"""Whole-number expressions over named arguments, in texts: trip counts, sizes, launches."""
+"""Evaluation of integer expressions that users write: trip counts, sizes, launches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from perfassert.kernel.expression_text import NotAnExpression, NumberReader
 
 
 def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssertError]) -> int:
-    """The value of ``"n // 16"`` over ``names``; raises ``error`` with the text and the reason.
+    """Compute an expression such as ``"n // 16"``; ``names`` gives the values of its names.
 
-    Besides ``+ - * // %`` there is ``ceil_div(a, b)``, a quotient rounded up.
+    Operators are ``+ - * // %`` and ``ceil_div(a, b)``, a quotient rounded up. Raises ``error``
+    with the text and the reason.
     """
     try:
         return evaluate(_read_expression(text, error), names)
@@ -27,7 +28,7 @@ def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssert
 
 
 def integer_names(text: str, error: type[PerfAssertError]) -> frozenset[str]:
-    """The names that an expression rests on; raises ``error`` where it is none."""
+    """Return the names that occur in an expression; raise ``error`` if it is not an expression."""
     return frozenset(v.name for v in variables(_read_expression(text, error)))
 
 

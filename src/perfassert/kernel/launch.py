@@ -1,4 +1,4 @@
-"""How a kernel is started: grid, block, arguments."""
+"""Launches: the grid, the block and the arguments with which a kernel is started."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Args = Union[Mapping[str, Any], Sequence[Any]]
 class Launch:
     """Grid, block and arguments with which a kernel is started.
 
-    Extents are in (x, y, z) order, whereas the shapes of fields are in C order; a number or a
+    Extents are in (x, y, z) order, whereas the shapes of fields are in C order. A number or a
     shorter tuple is padded with 1. ``Launch(...)`` runs all threads of the grid; :meth:`cover`
-    masks those outside a domain.
+    masks the threads outside a domain.
 
     Args:
         grid: blocks in (x, y, z); at most 2³¹ - 1 in x, 65,535 in y and z.
@@ -36,7 +36,7 @@ class Launch:
             (a buffer that holds it), a :class:`TensorMap`, structures as ``ctypes.Structure``,
             numpy structured scalars, bytes, or mappings by member. Default: none.
         shared_bytes: dynamic shared memory of a block, in bytes. Default: 0.
-        domain: threads in (x, y, z); those outside are masked. Default (None): no thread is.
+        domain: threads in (x, y, z); those outside are masked. Default (None): none is masked.
         cluster: blocks of a thread-block cluster in (x, y, z), at most 16, which must divide the
             grid. Default: 1.
 
@@ -100,10 +100,10 @@ class Launch:
         *,
         cluster: Extent = 1,
     ) -> Launch:
-        """Smallest grid that covers a domain; threads outside it are masked.
+        """Return a launch with the smallest grid that covers a domain.
 
-        As with ``if (x >= nx) return;``, masked threads access nothing and do not count in
-        ``/thread`` and ``/update``.
+        Threads outside the domain are masked, as by ``if (x >= nx) return;``. They access nothing
+        and do not count in volumes per thread and per update.
 
         Args:
             domain: extents to cover in (x, y, z), counted in threads.
@@ -134,11 +134,11 @@ class Launch:
 
     @classmethod
     def looping(cls, launch: Launch, grid: tuple[int, ...], domain: Extent) -> Launch:
-        """Launch whose grid has the iterations of grid-stride loops as blocks of their own.
+        """Return a launch whose grid has one block for each iteration of a grid-stride loop.
 
         Args:
             launch: the launch as it is started.
-            grid: blocks in (x, y, z); there may be more than a grid can have.
+            grid: blocks in (x, y, z); their number may exceed the limits of a grid.
             domain: threads in (x, y, z); those outside are masked.
         """
         made = cls(1, launch.block, launch.args, launch.shared_bytes, domain=domain)
@@ -146,10 +146,10 @@ class Launch:
         return made
 
     def freeze(self, share: Share) -> Launch:
-        """Return the launch with what its buffers hold now; see :meth:`Buffer.freeze`.
+        """Return the launch with the current contents of its buffers; see :meth:`Buffer.freeze`.
 
         Args:
-            share: see :data:`Share`; launches with equal contents can have one array in common.
+            share: see :data:`Share`; launches with equal contents can share one array.
         """
         args = self.args
         frozen = (
@@ -175,7 +175,7 @@ class Launch:
 
     @property
     def clustered(self) -> bool:
-        """Whether blocks belong together in thread-block clusters."""
+        """True if thread-block clusters have more than one block."""
         return self.cluster != (1, 1, 1)
 
     @property
@@ -190,7 +190,7 @@ class Launch:
 
     @property
     def extent(self) -> tuple[int, int, int]:
-        """Unmasked threads along x, y and z: exclusive ends of the thread coordinates."""
+        """Unmasked threads along x, y and z, which is the exclusive end of each coordinate."""
         full = tuple(g * b for g, b in zip(self.grid, self.block, strict=True))
         if self.domain is None:
             return full  # type: ignore[return-value]
@@ -203,20 +203,21 @@ class Launch:
         return x * y * z
 
     def working_grid(self, work: Launch) -> tuple[int, int, int]:
-        """Blocks in each direction that have an unmasked thread.
+        """Return the number of blocks in each direction that have an unmasked thread.
 
         Args:
             work: this launch with the guards of its code as a domain.
         """
+        # A grid of 40 blocks of 32 threads with the guard x < 1000: ⌈1000 / 32⌉ = 32 blocks.
         reach = zip(self.grid, self.block, work.extent, strict=True)
         return tuple(max(1, min(g, -(-e // b))) for g, b, e in reach)  # type: ignore[return-value]
 
     def describe(self) -> str:
-        """Grid and block in words: ``"grid 40×256×32, block 16×2×16"``."""
+        """Return grid and block as text: ``"grid 40×256×32, block 16×2×16"``."""
         return f"grid {_by(self.grid)}, block {_by(self.block)}"
 
     def scalar_args(self) -> Iterator[tuple[str, int]]:
-        """Named integer arguments: the names that address expressions may use."""
+        """Yield named integer arguments with their values: address expressions may use them."""
         if isinstance(self.args, Mapping):
             for name, value in self.args.items():
                 if not isinstance(value, bool) and hasattr(value, "__index__"):
@@ -235,12 +236,12 @@ _BYTE_OFFSET = re.compile(r"[0-9]{1,9}")
 
 
 def member_key(text: str) -> int | str:
-    """Key of a structure's member as text has it: a byte offset, else a name."""
+    """Return the key of a structure's member from its text: a byte offset, or else a name."""
     return int(text) if _BYTE_OFFSET.fullmatch(text) else text
 
 
 def plain_value(value: Any) -> Any:
-    """Arrays are buffers that hold them, structures their bytes, scalars of libraries numbers."""
+    """Convert an argument: arrays to buffers, structures to bytes, library scalars to numbers."""
     import ctypes
 
     if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
@@ -271,13 +272,15 @@ def _rebuild(
 
 
 _MOST_ARGS = 2**12
-"""Far more than the bytes that a kernel's parameters may have."""
+"""Most arguments of a launch: far more than the parameters of a kernel can be."""
 _GRID_LIMITS = model_extents("max_grid")
 _BLOCK_LIMITS = model_extents("max_block")
 _MAX_BLOCK_THREADS = model_integer("max_block_threads")
 _MAX_CLUSTER_BLOCKS = model_integer("max_cluster_blocks")
-"""Limits of the CUDA programming model, which no device exceeds. A device may have lower ones:
-:func:`~perfassert.hardware.occupancy.check_block`."""
+"""The limits above are those of the CUDA programming model, which no device exceeds.
+
+A device may have lower ones: :func:`~perfassert.hardware.occupancy.check_block`.
+"""
 
 
 def _check_size(
@@ -297,7 +300,10 @@ def _by(extents: Sequence[int]) -> str:
 
 
 def extent(what: str, value: Extent) -> tuple[int, int, int]:
-    """Up to three positive integers, padded with 1; else :class:`LaunchError`."""
+    """Convert one to three positive integers to three, padded with 1.
+
+    Raises :class:`LaunchError` for anything else.
+    """
     numbers = to_integers(value, what, LaunchError, minimum=1)
     if not 1 <= len(numbers) <= 3:
         raise LaunchError(f"{what} must have one to three numbers, not {in_short(value)}")

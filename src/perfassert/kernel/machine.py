@@ -1,13 +1,17 @@
 """Machine code as small executable operations, with no opcode of any instruction set left in it.
 
-A front end writes it, ``engines/execution`` runs it. A register holds a 32-bit word per lane;
-predicates are words of 0 or 1, and so are literals, constants and special registers, which are
-registers that are filled before the first instruction (:class:`Preset`). Register 0 is always 0.
-A uniform register has the same word in all lanes of a warp.
+A front end makes it, and ``engines/execution`` runs it. A register holds a 32-bit word per lane.
+Predicates are registers with words of 0 or 1. Literals, constants and special registers are
+registers that are filled before the first instruction (:class:`Preset`). Register 0 is always 0. A
+uniform register has the same word in all lanes of a warp.
 
-What :class:`Kind` says an operation computes is the contract between both sides. ``targets`` and
-``sources`` are register numbers, ``-1`` as a target discards. An operation that cannot be
-expressed is :attr:`Kind.UNKNOWN`: its targets are unknown from there on, never wrong.
+:class:`Kind` defines what each operation computes, for both sides. ``targets`` and ``sources`` are
+register numbers; a target of ``-1`` discards the result. An operation that cannot be expressed is
+:attr:`Kind.UNKNOWN`: its targets are unknown from there on, never wrong.
+
+Example: the guarded addition ``@P0 IADD R1, R2, 5``, with R1, R2, P0 in registers 1, 2, 3 and the
+literal 5 in register 4, is a :class:`MachineInstruction` with ``guard=3`` and the operation
+``Micro(Kind.ADD, targets=(1,), sources=(2, 4, 0), detail=(0,))``: no source is negated.
 """
 
 from __future__ import annotations
@@ -35,10 +39,10 @@ FLOPS_PER_FMA = 2
 
 @unique
 class Kind(Enum):
-    """What a micro-operation does; ``detail`` in parentheses.
+    """Kind of a micro-operation; each value says what is computed, with ``detail`` in parentheses.
 
-    ``a b c`` are its sources in order, a pair is ``low, high``. Floats are IEEE, rounded to
-    nearest unless the detail names another :class:`Rounding`.
+    ``a``, ``b``, ``c`` are the sources in order; a pair is two sources, ``low, high``. Floats are
+    IEEE, rounded to nearest unless the detail names another :class:`Rounding`.
     """
 
     __hash__ = object.__hash__  # that of Enum is a function in Python
@@ -106,44 +110,46 @@ class Kind(Enum):
 
 
 class Relation(IntEnum):
-    """Of comparisons."""
+    """Relation of a comparison."""
 
     LT, EQ, LE, GT, NE, GE, NEVER, ALWAYS, ORDERED, UNORDERED = range(10)
 
 
 class Rounding(IntEnum):
-    """To nearest even, down, up, towards zero."""
+    """Rounding mode of a float operation: to nearest even, down, up, or towards zero."""
 
     NEAREST, DOWN, UP, ZERO = range(4)
 
 
 class Function(IntEnum):
-    """Approximate functions of the hardware, here correctly rounded."""
+    """Function that the hardware approximates; block execution rounds its result correctly."""
 
     COS, SIN, EX2, LG2, RCP, RSQ, SQRT, TANH, RCP_HIGH, RSQ_HIGH = range(10)
 
 
 class Voting(IntEnum):
-    """What a vote's predicate says."""
+    """Condition of a vote: the predicate is true in all lanes, in any lane, or equal in all."""
 
     ALL, ANY, EQUAL = range(3)
 
 
 class Shuffling(IntEnum):
-    """Where a shuffle's value comes from."""
+    """Source lane of a shuffle: a lane number, lanes below or above, or the exclusive or."""
 
     INDEX, UP, DOWN, BUTTERFLY = range(4)
 
 
 class Combining(IntEnum):
-    """What an atomic or a reduction makes of two values; float sums are of ``FLOAT_ADD``."""
+    """Operation by which an atomic or a reduction combines two values.
+
+    ``FLOAT_ADD`` adds floats; ``ADD`` adds integers.
+    """
 
     ADD, MIN, MAX, INCREMENT, DECREMENT, AND, OR, XOR, EXCHANGE, COMPARE_SWAP, FLOAT_ADD = range(11)
 
 
 class AtomicTurn(Enum):
-    """Kind of atomic by how long it occupies one address of global memory: what measurements
-    distinguish."""
+    """Class of atomics that occupy one address of global memory for the same measured time."""
 
     ADDITION = "an integer addition"
     UPDATE = "a floating-point addition"
@@ -151,21 +157,27 @@ class AtomicTurn(Enum):
 
 
 class Space(IntEnum):
-    """Where an address lies."""
+    """Memory space of an address."""
 
     GLOBAL, SHARED, LOCAL, GENERIC, CONSTANT = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryOperand:
-    """What a memory operation touches: ``bytes`` per lane at ``a · scale + b + offset``.
+    """Memory of an operation: ``bytes`` per lane at the address ``a · scale + b + offset``.
 
-    Its first sources are the pairs ``a`` and ``b`` (for all but global and generic addresses only
-    the low words count), then the data. ``signed``: narrow loads are sign-extended. ``bank`` of
-    constants. ``combine``: of atomics, None for one that no executor knows; ``returned``: they give
-    back what they read; ``merged``: lanes on one address are one operation, that counts them or
-    that one of them carries out. ``turn``: of atomics in global memory, how long each keeps its
-    address.
+    The first sources of the operation are the pairs ``a`` and ``b``, then the data. Only global and
+    generic addresses use the high words of the pairs.
+
+    Attributes:
+        signed: True if narrow loads are sign-extended.
+        bank: constant bank.
+        combine: operation of an atomic; None for one that cannot be executed.
+        combine_signed: True if it compares signed integers.
+        returned: True if an atomic returns the value that it read.
+        merged: True if lanes of an atomic on one address make one operation, which counts the lanes
+            or is carried out by one of them.
+        turn: class of an atomic on global memory by the time for which it occupies its address.
     """
 
     space: Space
@@ -184,7 +196,7 @@ class MemoryOperand:
 
 @dataclass(frozen=True, slots=True)
 class Micro:
-    """One micro-operation; see :class:`Kind`."""
+    """A micro-operation; :class:`Kind` defines what it computes."""
 
     kind: Kind
     targets: tuple[int, ...] = ()
@@ -195,11 +207,15 @@ class Micro:
 
 @dataclass(frozen=True, slots=True)
 class MachineInstruction:
-    """Micro-operations under one guard: register ``guard``, lanes where it equals ``holds``.
+    """The micro-operations of one machine instruction, which have one guard.
 
-    ``address``: as the program's instructions have it. ``inputs``: what analyses ask for: words, as
-    moves without targets, and addresses, as memory operations without targets and data; one of no
-    bytes is no access. ``reads``: registers that it needs besides those of its operations.
+    Attributes:
+        address: byte address, equal to that of the program's instruction.
+        operations: micro-operations, in order.
+        guard: register of the guard; -1: none. Lanes in which it equals ``holds`` take part.
+        inputs: values that analyses need: words, as moves without targets, and addresses, as memory
+            operations without targets and data. An address of 0 bytes is no access.
+        reads: registers that it needs besides those of its operations.
     """
 
     address: int
@@ -212,11 +228,11 @@ class MachineInstruction:
     reads: tuple[int, ...] = ()
 
     def written_registers(self) -> tuple[int, ...]:
-        """Registers that it may write, in order."""
+        """Return the registers that it may write, in order."""
         return tuple(dict.fromkeys(t for o in self.operations for t in o.targets if t > 0))
 
     def read_registers(self) -> tuple[int, ...]:
-        """Registers of which it needs the value that they have before it, the guard first."""
+        """Return the registers whose values before the instruction it needs, the guard first."""
         registers = dict.fromkeys((self.guard,) if self.guard > 0 else ())
         written: set[int] = set()
         for operation in self.operations:
@@ -228,7 +244,7 @@ class MachineInstruction:
 
 
 class PresetSource(Enum):
-    """What fills a register before the first instruction."""
+    """Source of the value that fills a register before the first instruction."""
 
     LITERAL = "literal"
     CONSTANT = "constant"
@@ -238,12 +254,15 @@ class PresetSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A register filled at the start.
+    """A register that is filled before the first instruction.
 
-    ``value``: the literal, or the byte offset in constant bank ``bank``; ``name``: of a special
-    one (``threadIdx.x``, ``laneid``, ``activemask``, …), whose value the engine knows or doesn't.
-    An ordinary number is a ``"float"``, or the word ``bank`` of a ``"double"``, neither large nor
-    small, another one in every thread and for every ``value``; not all are positive if ``signed``.
+    ``value``: the literal, or the byte offset in constant bank ``bank``. ``name``: name of a
+    special register (``threadIdx.x``, ``laneid``, ``activemask``, …), whose value the engine may
+    not know.
+
+    An ordinary number is a random float that is neither large nor small. Its ``name`` is
+    ``"float"``, or ``"double"``, of which ``bank`` is the number of the word. It differs between
+    threads; ``value`` is its seed. Some ordinary numbers are negative if ``signed``.
     """
 
     register: int
@@ -256,7 +275,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class ParameterSlot:
-    """Where a parameter lies in constant bank 0, in bytes."""
+    """Place of a parameter in constant bank 0: ``offset`` and ``size`` in bytes."""
 
     offset: int
     size: int
@@ -273,15 +292,24 @@ class UnsetConstant:
 
 @dataclass(frozen=True, eq=False)
 class MachineCode:
-    """A kernel that can be executed.
+    """The executable code of one kernel.
 
-    ``registers``: how many there are, ``uniform``: which hold one word per warp, ``names``: what
-    the listing calls those that are registers and predicates of the hardware; ``entries``:
-    byte address → instruction, for indirect jumps; ``landings``, ``returns``: the instructions
-    that tables of jumps and returns may lead to; ``banks``: initialised constant banks, ``unset``:
-    what of them has no value in the binary; ``block``, ``grid``, ``stack``: offsets of
-    ``blockDim.x``, ``gridDim.x`` and of the stack pointer in bank 0; ``shared_base``: where the
-    block's own shared memory starts in its window.
+    Attributes:
+        registers: number of registers.
+        uniform: registers that hold one word per warp.
+        presets: registers that are filled before the first instruction.
+        entries: byte address → instruction, for indirect jumps.
+        landings: instructions to which jump tables may lead.
+        returns: instructions to which returns may lead.
+        parameters: places of the kernel's parameters.
+        banks: initialised constant banks.
+        block, grid, stack: byte offsets of ``blockDim.x``, ``gridDim.x`` and the stack pointer in
+            constant bank 0.
+        shared_base: offset at which the shared memory of the kernel starts in its window.
+        shared_bytes: static shared memory of a block, in bytes.
+        local_bytes: stack of a thread, in bytes.
+        unset: parts of the constant banks that have no value in the binary.
+        names: names of hardware registers and predicates in the listing.
     """
 
     instructions: tuple[MachineInstruction, ...]

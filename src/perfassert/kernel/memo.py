@@ -1,4 +1,4 @@
-"""What has been found out about something, kept by its owner for as long as that lives."""
+"""Cache of results that depend on an immutable object and live as long as it does."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_MOST = 512  # answers of one owner; the oldest goes
+_MOST = 512  # results that one owner keeps; a further one replaces the oldest
 
 
 class Memo:
-    """Answers that depend on the owner, which does not change, and on a key alone."""
+    """Results that depend only on the owner of the memo, which is immutable, and on a key."""
 
     __slots__ = ("_found",)
 
@@ -19,13 +19,13 @@ class Memo:
         self._found: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` gives, called once for a key."""
-        with suppress(KeyError):  # at once, as below
+        """Return the result for a key, which ``make`` computes at the first call."""
+        with suppress(KeyError):  # one step, since another thread may remove the key
             known: T = self._found[key]
             return known
         made = make()
         if len(self._found) >= _MOST:
-            oldest, *_ = list(self._found)  # at once: other threads may add meanwhile
+            oldest, *_ = list(self._found)  # one step, since another thread may add a key
             self._found.pop(oldest, None)
         self._found[key] = made
         return made

@@ -1,8 +1,8 @@
-"""What symbolic values are made of: coordinates, and what a launch, a loop or the program gives.
+"""Names in symbolic values: coordinates, arguments, loop counters, variables of the program.
 
-A coordinate or an extent of the launch is its text (``"threadIdx.x"``, ``"blockDim.x"``,
-``"laneid"``, :data:`CLUSTERED`): there are only those of :mod:`perfassert.kernel.expression` and
-:data:`LIMITS`. All else is a value of its own type, so that nothing has to be read out of a text.
+A coordinate or an extent of the launch is a string (``"threadIdx.x"``, ``"blockDim.x"``,
+``"laneid"``, :data:`CLUSTERED`), one of those in :mod:`perfassert.kernel.expression` and
+:data:`LIMITS`. Each other kind of name is a class, so that no code has to parse names.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Union
 
 Coordinate = str
 CLUSTERED: Coordinate = "clustered"
-"""1 where the launch has clusters, else 0."""
+"""1 if the launch has clusters, else 0."""
 PARAMETERS: Coordinate = "parameters"
 """The address of the kernel's parameters in constant memory."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Argument:
-    """A parameter of the kernel, or what lies at a byte of it.
+    """A parameter of the kernel, or the value at ``offset`` bytes in it.
 
     >>> print(Argument(2), Argument(2, 8))
     argument 2 argument 2 + 8 B
@@ -34,7 +34,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LoopCounter:
-    """The iteration of a loop of the program, from 0.
+    """The number of an iteration of a loop of the program, from 0.
 
     >>> print(LoopCounter(3))
     k3
@@ -48,7 +48,7 @@ class LoopCounter:
 
 @dataclass(frozen=True, slots=True, order=True)
 class BoxCounter:
-    """Which piece of the box that a bulk copy moves, along one of its axes (0: the innermost)."""
+    """The number of a piece of the box of a bulk copy, along one axis (0: the innermost)."""
 
     instruction: int
     axis: int
@@ -70,7 +70,7 @@ class ConstantWord:
 
 @dataclass(frozen=True, slots=True, order=True)
 class GlobalVariable:
-    """Where a ``__device__`` variable lies: its address is at this byte of constant bank 4."""
+    """The address of a ``__device__`` variable, which lies at byte ``slot`` of constant bank 4."""
 
     slot: int
 
@@ -80,7 +80,7 @@ class GlobalVariable:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LoopEntry:
-    """What a register holds at the top of a loop, while the loop is being solved."""
+    """The value of a register at the top of a loop, while the loop is being solved."""
 
     loop: int
     register: int
@@ -90,7 +90,7 @@ class LoopEntry:
 
 
 Counter = Union[LoopCounter, BoxCounter]
-"""What numbers the repetitions of an access."""
+"""Counter of the repetitions of an access."""
 Name = Union[Coordinate, Argument, LoopCounter, BoxCounter, ConstantWord, GlobalVariable, LoopEntry]
 
 LIMITS: dict[Name, tuple[int, int]] = {
@@ -100,12 +100,14 @@ LIMITS: dict[Name, tuple[int, int]] = {
     "gridDim.x": (1, 2**31 - 1), "gridDim.y": (1, 65535), "gridDim.z": (1, 65535),
     "laneid": (0, 31), CLUSTERED: (0, 1),
 }  # fmt: skip
-"""The least and the greatest value of each coordinate and extent, by the CUDA programming model:
-the same on every device."""
+"""Least and greatest value of each coordinate and extent.
+
+They are those of the CUDA programming model, the same for every device.
+"""
 
 
 def never_negative(name: Name) -> bool:
-    """Whether it cannot be below 0, at any launch."""
+    """Return True if the name cannot have a value below 0, for any launch."""
     return isinstance(name, (LoopCounter, BoxCounter)) or name in _INDICES
 
 

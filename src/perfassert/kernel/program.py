@@ -1,7 +1,7 @@
-"""Compiled code as a description: instructions, flow of control, accesses as closed forms.
+"""Description of compiled code: instructions, control flow, accesses as closed forms.
 
-Values are expressions of :mod:`~perfassert.kernel.expression_pool`, over the names of
-:mod:`perfassert.kernel.names`. The description holds for every launch.
+Values are expressions of :mod:`~perfassert.kernel.expression_pool` over the names of
+:mod:`perfassert.kernel.names`. The description is valid for every launch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from perfassert.kernel.roles import CountedWait, Role
 from perfassert.source import Assumption, SourceSpan
 
 CLUSTER = "shared memory of the cluster"
-"""The field that stands for what lies in shared memory of another block."""
+"""Field of accesses to the shared memory of other blocks of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """What one instruction touches: ``address`` in bytes from the start of ``field``.
+    """A memory access of one instruction, valid for every launch.
 
-    ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty.
-    ``merged``: lanes of an atomic on one address are one operation, that counts them. ``turn``: how
-    long an atomic keeps its address. ``rests_on``: what was assumed about the address.
+    Attributes:
+        bytes: bytes that each thread accesses.
+        address: bytes from the start of ``field``.
+        unresolved: reason why the address has no closed form; empty if it has one.
+        merged: True if the lanes of an atomic that access one address make one operation.
+        turn: class of an atomic by the time for which it occupies its address.
+        rests_on: what was assumed about the address.
     """
 
     field: str
@@ -46,13 +50,18 @@ class MemoryAccess:
 
 @dataclass(frozen=True, slots=True)
 class BarrierUse:
-    """What an instruction does at a barrier besides the block's plain one.
+    """Action of an instruction at a barrier other than the plain barrier of the block.
 
-    ``kind``: ``"shared"``, an mbarrier ``barrier`` bytes into shared memory; ``"named"``, that of
-    this number; ``"cluster"``. ``copies``: a bulk copy that completes there. ``parity`` that is
-    waited for, in the highest bit; ``threads`` that meet at a named one (None: all); ``bytes`` of
-    copies that an arrival expects; ``late``: it arrives when the matrix instructions before it are
-    complete; ``gathers``: when the asynchronous copies before it are.
+    Attributes:
+        kind: ``"shared"`` for an mbarrier, ``"named"``, or ``"cluster"``.
+        barrier: byte offset of an mbarrier in shared memory, or number of a named barrier.
+        arrives, waits: True if the instruction arrives, waits.
+        copies: True for a bulk copy that completes at the barrier.
+        parity: parity of the phase that is waited for, in the highest bit.
+        threads: threads that synchronize at a named barrier; None: all.
+        bytes: bytes of copies that an arrival expects.
+        late: True if it arrives when earlier matrix instructions are complete.
+        gathers: True if it arrives when earlier asynchronous copies are complete.
     """
 
     kind: str
@@ -71,10 +80,14 @@ class BarrierUse:
 class BulkCopy:
     """A copy between global and shared memory that one instruction starts.
 
-    ``address``: of the tensor map where there are ``coordinates`` (innermost first), else of
-    ``size`` bytes in ``field``. ``tensor``: the parameter in which the tensor map lies.
-    ``unresolved`` says what has no closed form, else empty. ``multicast``: to shared memory of all
-    blocks of the cluster.
+    Attributes:
+        direction: ``LOAD`` from global memory or ``STORE`` to it.
+        address: address of the tensor map if there are ``coordinates``; else the offset of ``size``
+            bytes in ``field``.
+        coordinates: coordinates of the box in the tensor, innermost first.
+        unresolved: the part that has no closed form; empty if all parts have one.
+        multicast: True for a copy to the shared memory of all blocks of the cluster.
+        tensor: parameter in which the tensor map lies.
     """
 
     direction: Direction
@@ -89,17 +102,26 @@ class BulkCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProgramInstruction:
-    """One instruction; ``operation`` is its class in the device's operation table.
+    """An instruction of compiled code.
 
-    ``stall``: cycles until the warp may issue the next one; ``sets``, ``frees``: the barrier that
-    is cleared when the result is written, when the operands are read (-1: none); ``waits``:
-    barriers that must be clear before issue. ``defines``, ``uses``: registers and predicates.
-    ``address``: bytes from the start of the kernel's code; copies of a called function share it.
-    ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
-    ``opcode``, ``text``: to be shown; what they mean is in ``operation``, ``roles``, ``counted``,
-    and in ``meets``: the barrier at which it arrives or waits. ``closes``: the counted barrier of
-    which it completes a group of matrix instructions (-1: none). ``sleeps``: nanoseconds. ``call``:
-    the call that a copy of a function is of (-1: none).
+    ``opcode`` and ``text`` are for reports only. Their meaning is in ``operation``, ``roles``,
+    ``counted`` and ``meets``.
+
+    Attributes:
+        operation: class in the device's operation table.
+        stall: cycles until the warp may issue the next instruction.
+        sets: scoreboard barrier that is cleared when the result is written; -1: none.
+        frees: scoreboard barrier that is cleared when the operands are read; -1: none.
+        waits: scoreboard barriers that must be clear before it is issued.
+        defines, uses: registers and predicates that it writes and reads.
+        guard: condition under which it is executed; None: always.
+        address: bytes from the start of the kernel's code; copies of a called function share it.
+        predicate: predicate of the guard, as in ``"P0"`` and ``"!P0"``; empty: always executed.
+        counted: waits for groups of a barrier.
+        meets: barrier at which it arrives or waits.
+        closes: counted barrier of which it completes a group of matrix instructions; -1: none.
+        sleeps: nanoseconds for which the warp sleeps.
+        call: number of the call to which this copy of a function belongs; -1: none.
     """
 
     index: int
@@ -132,10 +154,13 @@ class ProgramInstruction:
 
 @dataclass(frozen=True, slots=True)
 class ProgramBlock:
-    """Instructions ``start`` to ``stop`` (exclusive); ``condition`` within its loop's iteration.
+    """A basic block: the instructions from ``start`` to ``stop`` (exclusive).
 
-    ``skipped``: never executed as far as the model is concerned (a slow path), with the reason.
-    ``successors``: blocks that control may go to, jump targets first.
+    Attributes:
+        loop: number of the innermost loop around it; -1: none.
+        condition: condition under which an iteration of that loop executes it.
+        skipped: reason why the model takes it as never executed (a slow path); empty otherwise.
+        successors: numbers of the blocks that may be executed next, jump targets first.
     """
 
     index: int
@@ -149,10 +174,14 @@ class ProgramBlock:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLoop:
-    """A natural loop. ``trips``: how often the header is entered, None where unknown.
+    """A natural loop of compiled code.
 
-    ``entry``: condition in the region around it; ``last``: blocks that run in the last iteration
-    too (None: all). ``name``: ``"file.cu:7"``, with ``"#2"`` for the second loop on that line.
+    Attributes:
+        entry: condition under which the region around the loop enters it.
+        trips: executions of the header per entry; None if unknown.
+        reason: reason why the trip count is unknown.
+        last: blocks that are also executed in the last iteration; None: all.
+        name: ``"file.cu:7"``, with ``"#2"`` for the second loop on that line.
     """
 
     index: int
@@ -169,9 +198,10 @@ class ProgramLoop:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A number or pointer in a structure; ``name``: its path, as in ``"box.low[2]"``.
+    """A number or pointer in a structure.
 
-    ``offset`` and ``size`` in bytes; ``dtype`` is of the value, or of what a pointer points to.
+    ``name``: its path, as in ``"box.low[2]"``. ``offset`` and ``size``: in bytes. ``dtype``: type
+    of the number, or of the elements to which a pointer points.
     """
 
     name: str
@@ -183,9 +213,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel parameter: name, whether it is a pointer, size in bytes.
+    """A kernel parameter; ``size`` in bytes.
 
-    ``members``: of a structure whose layout is known.
+    ``members``: numbers and pointers in a structure whose layout is known.
     """
 
     name: str
@@ -195,7 +225,7 @@ class Parameter:
     members: tuple[Member, ...] = ()
 
     def at(self, offset: int) -> str:
-        """What lies at a byte of it, as fields and messages call it."""
+        """Return the name that fields and messages use for the value at a byte of the parameter."""
         member = next((m for m in self.members if m.offset == offset), None)
         if member is not None:
             return f"{self.name}.{member.name}"
@@ -204,11 +234,14 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The compiled kernel; ``order``: blocks in reverse postorder.
+    """The compiled kernel.
 
-    ``loaded``: by the name of an unknown, the address that it was loaded from; ``sizes``: bytes of
-    the fields that are variables in global memory, ``tables``: those that hold coefficients of the
-    compiler's functions; ``found``: what is found out about it once.
+    Attributes:
+        order: numbers of the blocks in reverse postorder.
+        loaded: name of an unknown value → the address from which it was loaded.
+        sizes: bytes of fields that are variables in global memory.
+        tables: fields that hold coefficients of the compiler's library functions.
+        found: results of analyses, each computed once.
     """
 
     arch: str
@@ -226,5 +259,5 @@ class Program:
     found: Memo = field(default_factory=Memo, repr=False)
 
     def chain(self, loop: int) -> tuple[int, ...]:
-        """The loop and those around it, outermost first."""
+        """Return the numbers of a loop and of the loops around it, outermost first."""
         return loop_chain(self.loops, loop)

@@ -1,6 +1,7 @@
-"""What an instruction does for others to know, beyond its operation class.
+"""Roles and memory spaces of instructions: what engines need to know beyond operation classes.
 
-Front ends decide it from opcodes; engines and the predictor see roles, classes and spaces only.
+Front ends derive roles from opcodes. Engines and the predictor see only roles, classes and spaces,
+never an opcode.
 """
 
 from __future__ import annotations
@@ -22,82 +23,88 @@ _OFF_CHIP = ("global", "local")
 
 
 class Role(Enum):
-    """One thing that an instruction does; it may do several."""
+    """Role of an instruction; an instruction may have several."""
 
     __hash__ = object.__hash__  # that of Enum is a function in Python
 
     SYNCHRONIZES = "synchronizes"
-    """Waits for other warps, or tells them that it has come."""
+    """Waits for other warps, or signals its arrival to them."""
     ORDERS_MEMORY = "orders_memory"
     """A memory fence, which waits for no other warp."""
     CALLS = "calls"
     COPIES_ASYNCHRONOUSLY = "copies_asynchronously"
-    """From global to shared memory, complete when a later instruction has counted it."""
+    """Copies from global to shared memory; a later instruction waits for its completion."""
     BYPASSES_L1 = "bypasses_l1"
-    """Moves data between the L2 and shared memory, and leaves none in the L1."""
+    """Moves data between the L2 and shared memory without caching it in the L1."""
     READS_L2 = "reads_l2"
-    """Asks the L2, whatever the L1 holds, and leaves nothing in the L1."""
+    """Loads from the L2 even if the L1 has the data, and caches nothing in the L1."""
     HOLDS_WARP = "holds_warp"
     """Its warp issues nothing before it is complete."""
     SLEEPS = "sleeps"
-    """Complete after as many nanoseconds as its operand says."""
+    """Is complete after the number of nanoseconds in its operand."""
     COMMITS_COPIES = "commits_copies"
-    """Closes the group of the asynchronous copies before it, and stands for them."""
+    """Closes the group of the asynchronous copies before it; it is complete when they are."""
     WAITS_FOR_COUNTS = "waits_for_counts"
-    """Waits until no more than so many groups of a barrier are pending."""
+    """Waits until at most a given number of groups of a barrier are pending."""
     INTERLOCKS = "interlocks"
-    """Whoever reads its result waits for it, without a barrier or a stall count that says so."""
+    """Readers of its result wait for it, without a scoreboard barrier or a stall count."""
     APPROXIMATES = "approximates"
-    """A function of one float, to the accuracy of the special function unit."""
+    """Computes a function of one float, as accurate as the special function unit."""
     BEGINS_DIVISION = "begins_division"
-    """Of integers: makes the divisor a float, rounded up."""
+    """Begins a division of integers: converts the divisor to a float, rounded up."""
     CORRECTS_QUOTIENT = "corrects_quotient"
     """Compares the remainder of integers with the divisor; twice for a quotient."""
     TAKES_UPPER_HALF = "takes_upper_half"
     """Multiplies two whole words, and keeps the upper one of the product."""
     BEGINS_DOUBLE_DIVISION = "begins_double_division"
-    """A first approximation of a double's reciprocal."""
+    """Begins a division of doubles: a first approximation of the reciprocal."""
     CORRECTS = "corrects"
     """Checks, rounds or saturates, as precise functions do around an approximation."""
     WIDENS = "widens"
-    """Between float and double."""
+    """Converts between float and double."""
     BUILDS_CONSTANT = "builds_constant"
-    """Makes a word out of literals by arithmetic on zeros, which is no work of the kernel."""
+    """Makes a constant from literals by arithmetic on zeros, which does not count as a flop."""
     JUMPS = "jumps"
-    """Decides where its warp goes on, or which of its threads."""
+    """Decides where its warp, or some of its threads, continue."""
     IS_GRANTED = "is_granted"
-    """Asks or waits for something; its predicate says that it was granted. Who asks in a loop asks
-    once."""
+    """Requests or waits for something; its predicate is true if the request was granted.
+
+    A loop that repeats the request until it is granted is taken to request once.
+    """
     WRITES_GLOBAL = "writes_global"
     WRITES_SHARED = "writes_shared"
     IN_LIBRARY = "in_library"
-    """Lies in a routine that the compiler brought along."""
+    """Lies in a library routine of the compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedWait:
-    """A wait until at most ``pending`` groups of ``barrier`` are not complete."""
+    """A wait until at most ``pending`` groups of ``barrier`` are incomplete."""
 
     barrier: int
     pending: int
 
 
 def space_of(operation: str) -> str | None:
-    """The memory that a class of operations touches: textures and atomics lie in ``"global"``.
+    """Return the memory space that a class of operations touches, or None.
 
-    Classes that a user made up go by the first word of their name.
+    Textures, and atomics on global memory, are in ``"global"``. The space of a class that a user
+    defines is the first word of its name, if that is a space.
     """
     return _SPACES.get(operation) or _OWN.get(operation.partition("_")[0])
 
 
 def node_space(node: Node) -> str | None:
-    """What a node of a graph touches, by its class where it does not say."""
+    """Return the memory space that a node of a graph touches; its class decides if it has none."""
     if node.space is not None:
         return node.space
     return "global" if node.touches_global else space_of(node.operation)
 
 
 def off_chip(space: str | None) -> bool:
-    """Whether it lies behind the L1, so that a result takes as long as memory does: atomics on
-    global memory are carried out in the L2, textures and spilled registers come from there."""
+    """Return True if a space lies behind the L1, so that results have the latency of memory.
+
+    Atomics on global memory are carried out in the L2. Textures and spilled registers come from
+    there.
+    """
     return space in _OFF_CHIP

@@ -1,8 +1,8 @@
-"""Samples of warps at instructions: one form, whether they come from the simulator or a GPU.
+"""Samples of warps at instructions, in one form for those of the simulator and of a GPU.
 
-A sample says of one warp which instruction is next and why it was not issued (``selected``: it
-was); it is a *latency* sample where the warp's scheduler issued nothing at that moment, else an
-*active* one (GPA §II.A). From the simulator counts are exact expectations, in warp cycles.
+A sample names the next instruction of a warp and the reason why it was not issued (``selected``: it
+was issued). It is a *latency* sample if the warp's scheduler issued nothing at that moment, else an
+*active* sample (GPA §II.A). Counts of the simulator are exact expectations, in warp cycles.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ REASONS = (
     SELECTED, "not_selected", "memory_dependency", "execution_dependency", "synchronization",
     "memory_throttle", "pipe_busy", "constant_dependency", "instruction_fetch", "sleeping", "other",
 )  # fmt: skip
-"""What a sample can say."""
+"""Reasons of a sample."""
 STALLS = (
     SELECTED, "not_selected", "memory_dependency", "local_memory_dependency",
     "constant_dependency", "execution_dependency", "shared_dependency", "write_after_read",
     "synchronization", "memory_throttle", "pipe_busy", "instruction_fetch", "sleeping", "other",
 )  # fmt: skip
-"""What is reported; what is to blame distinguishes memory and execution dependencies (Figure 5)."""
+"""Stalls of a report: memory and execution dependencies are split by the instruction that causes
+them (Figure 5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Samples, and those of them that are latency samples."""
+    """Number of samples, and how many of them are latency samples."""
 
     all: float = 0.0
     latency: float = 0.0
 
     def plus(self, other: Count) -> Count:
-        """The sum."""
+        """Return the sum."""
         return Count(self.all + other.all, self.latency + other.latency)
 
     def times(self, factor: float) -> Count:
-        """The product."""
+        """Return the counts multiplied by ``factor``."""
         return Count(self.all * factor, self.latency * factor)
 
 
@@ -44,10 +45,11 @@ class Count:
 class Samples:
     """Counts by (instruction number, reason of :data:`REASONS`).
 
-    ``issued``: how often each instruction was issued, or its issue samples: only ratios are used.
-    ``edges``: of dependencies, by (waiting instruction, instruction waited for), where the source
-    of the samples knows whom they wait for (the simulator does); else None.
-    ``source``: ``"simulation"`` or the file that they were read from.
+    Attributes:
+        issued: issues of each instruction, or its issue samples; only ratios are used.
+        edges: counts of dependencies, by (waiting instruction, awaited instruction). None if the
+            source of the samples does not know the awaited instruction; the simulator does.
+        source: ``"simulation"``, or the file from which the samples were read.
     """
 
     counts: Mapping[tuple[int, str], Count]
@@ -57,7 +59,7 @@ class Samples:
 
     @property
     def total(self) -> Count:
-        """All samples: T, and L among them; the active samples are A = T − L."""
+        """Sum of all samples, T, and of latency samples, L; active samples are A = T − L."""
         result = Count()
         for count in self.counts.values():
             result = result.plus(count)

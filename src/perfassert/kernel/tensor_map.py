@@ -1,4 +1,4 @@
-"""What a ``CUtensorMap`` parameter says: a tensor in global memory, the box that a copy takes."""
+"""Tensor maps, the ``CUtensorMap`` parameters of kernels that copy boxes of a tensor in bulk."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from perfassert.shipped import model_integer
 
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 MAP_BYTES = model_integer("tensor_map_bytes")
-"""Size of a ``CUtensorMap``, of which nothing but bulk copies reads any."""
+"""Bytes of a ``CUtensorMap``; only bulk copies read it."""
 SWIZZLES = (0, 32, 64, 128)
-"""Bytes of the patterns, in the order of ``CUtensorMapSwizzle``."""
+"""Bytes of the swizzle patterns, in the order of ``CUtensorMapSwizzle``."""
 _MAX_BOX_BYTES = model_integer("max_bulk_copy_bytes")
-"""Bytes that a barrier can wait for, says the PTX manual: no copy moves more."""
+"""Most bytes that a copy moves: as many as a barrier can wait for (PTX manual)."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class TensorMap:
     """Argument of a ``CUtensorMap`` parameter: a tensor in global memory, and the box of one copy.
 
-    Extents are in C order (last axis contiguous), one to five axes; a number stands for a single
-    axis.
+    Extents are in C order (last axis contiguous), one to five axes; a number is a single axis.
 
     Args:
         shape: extents of the tensor, in elements.
-        box: extents of what one bulk copy takes, in elements; less than 1 MiB in all.
+        box: extents of the box that one bulk copy moves, in elements; less than 1 MiB in all.
         dtype: type of an element, as numpy calls it, of 1 to 8 bytes; 8-bit floats are ``"uint8"``.
             Default: ``"float16"``.
         strides: bytes between elements of each axis but the last; 0 repeats the same ones. Default:
