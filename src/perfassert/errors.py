@@ -1,4 +1,4 @@
-"""One exception per phase, all under :class:`PerfAssertError`.
+"""The exceptions, one class per phase, all under :class:`PerfAssertError`.
 
 A message says where, what, and the next step.
 """

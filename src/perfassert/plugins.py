@@ -95,7 +95,7 @@ class Contributions(Generic[T]):
         return self.by_name[key][1] if key in self.by_name else None
 
     def values(self) -> tuple[T, ...]:
-        """All of it, in the order of plug-ins' names."""
+        """Return the contributions of all plug-ins, in the order of their names."""
         return tuple(value for _, value in self.by_name.values())
 
     def note(self) -> str:

@@ -158,7 +158,7 @@ class _Pair:
 
 
 def _causes(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
-    """All that has grown, what others follow from first."""
+    """Yield the causes of a slowdown, a cause before its consequences."""
     yield from _other_launch(old, new, pair)
     yield from _spills(old, new, pair)
     yield from _conflicts(old, new, pair)

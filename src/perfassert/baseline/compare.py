@@ -35,7 +35,7 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One compared metric."""
+    """A compared metric, with its tolerance and the verdict."""
 
     change: Change
     tolerance: Tolerance
@@ -197,10 +197,10 @@ def compare(
     wanted: Mapping[str, Tolerance],
     named: frozenset[str] = frozenset(),
 ) -> BaselineComparison:
-    """Every wanted metric's verdict.
+    """Compare an entry with its baseline, metric by metric.
 
-    A metric that this kernel cannot have is passed over, unless it is among those ``named``
-    outright: then it is an :class:`ExpectationError`. One that only the baseline lacks is a
+    A metric that this kernel cannot have is skipped, unless it is among those ``named`` explicitly:
+    then an :class:`ExpectationError` is raised. A metric that only the baseline lacks raises a
     :class:`BaselineError`, unless an earlier version of the model did not have it.
     """
     rows = []

@@ -1,4 +1,4 @@
-"""One baseline: what is kept of a prediction, as the nested table that the file has.
+"""Baseline entries: the part of a prediction that a baseline keeps, as the file's nested table.
 
 Numbers are in base units (seconds, bytes), exact to the ten digits that leave the model.
 """
@@ -53,7 +53,7 @@ _NEGLIGIBLE = 1e-9  # of the total: beyond the digits that it has
 
 
 def stored_metrics() -> tuple[Metric, ...]:
-    """Every metric that a baseline keeps: all but the advisor's."""
+    """Return the metrics that a baseline keeps: all but those of the advisor."""
     return tuple(m for m in METRICS.values() if not m.name.startswith("advice"))
 
 
@@ -125,7 +125,7 @@ def _fields(p: Prediction) -> dict[str, dict[str, dict[str, int | float]]]:
 
 
 def leaves(table: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, Leaf]]:
-    """Every value with its path, in the order of the table."""
+    """Yield each value with its path, in the order of the table."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from leaves(value, (*above, key))

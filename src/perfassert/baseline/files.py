@@ -137,9 +137,12 @@ def _replace(path: Path, text: str) -> None:
 
 @contextmanager
 def _file_lock(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """One process at a time: that which makes the lock file. One that was killed holds nothing,
-    as the system's own lock on that file tells; of another host's only that it does not get on. It
-    must be deleted by hand where the system has no locks: on Windows, on some network file systems.
+    """Hold the lock of a file, so that one process writes it at a time.
+
+    The process creates a lock file and locks it by the system, whose lock ends with the process. A
+    lock file that was left by a process on another host is taken over only after a time without
+    progress. If the system has no file locks (Windows, some network file systems), a user must
+    delete the lock file of a process that was killed.
     """
     lock = path.with_name(f".{path.name}.lock")
     begin, seen = now(), _state(path, lock)

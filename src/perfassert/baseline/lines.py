@@ -1,5 +1,7 @@
-"""What slows a kernel down where no component of its baseline explains it: what the advisor would
-improve, and how stalls and accesses of its lines differ from those of the kernel before."""
+"""Causes of a slowdown by source line, for slowdowns that no component of the baseline explains.
+
+They are what the advisor would improve, and changes in the stalls and accesses of lines.
+"""
 
 from __future__ import annotations
 

@@ -356,7 +356,7 @@ def _print(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One side, how its files are compiled, and the root of its repository."""
+    """A side of a comparison, the way its files are compiled, and the root of its repository."""
 
     side: CodeSide
     reading: Reading

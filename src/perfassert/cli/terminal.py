@@ -154,7 +154,7 @@ def _bar(name: str) -> Iterator[Bar]:
 
 @dataclass(slots=True)
 class _Line:
-    """One line of progress for a log, written by the work and read by the thread that prints."""
+    """A line of progress for a log, written by the work and read by the thread that prints."""
 
     name: str
     started: float

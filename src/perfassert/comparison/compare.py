@@ -31,7 +31,7 @@ _OF_VERDICT = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One prediction; ``base`` or ``head`` is None if that side does not have it.
+    """A compared prediction; ``base`` or ``head`` is None if that side does not have it.
 
     ``metrics`` are those that differ, time included; of a new prediction, all. ``reason`` says why
     it is slower or incomparable.
@@ -80,7 +80,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ReportComparison:
-    """All predictions of both files, worst first."""
+    """Comparison of the predictions of two files, worst first."""
 
     tolerance: Tolerance
     items: tuple[Item, ...]

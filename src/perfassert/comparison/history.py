@@ -26,7 +26,7 @@ _CAUSES = 3  # components that are named
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit, with the files of baselines that it wrote or removed."""
+    """A commit, with the files of baselines that it wrote or removed."""
 
     digest: str
     date: str
@@ -93,7 +93,7 @@ class BaselineHistory:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All baselines, the greatest loss first.
+    """History of all baselines, the greatest loss first.
 
     ``unreadable``: revisions of files that are no baselines. ``commits``: those that wrote
     baselines, oldest first.

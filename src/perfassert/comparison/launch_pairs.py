@@ -24,7 +24,7 @@ _SHOWN = 60  # characters of an argument
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One launch of a launches file, with its recorded ``kernel``, which a side's code replaces.
+    """A launch of a launches file, with its recorded ``kernel``, which a side's code replaces.
 
     ``name`` is the kernel's name in its code. ``place``: file, line and key of the kernel.
     ``source`` is the file that the key names, as written there.

@@ -33,11 +33,11 @@ is ``None``: tools that compare files check predictions read from data.
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One checked condition; ``difference`` and ``slack`` are shares, where they exist.
+    """Outcome of a checked condition; ``difference`` and ``slack`` are fractions, or None.
 
-    ``band``: the known error of the metric. ``guessed``: too much of the metric rests on stand-ins.
-    ``tight``: the condition holds, but may not with an error of ``band``. ``undecided``: whether a
-    name is right depends on candidates that the model cannot tell apart.
+    ``band``: the known error of the metric. ``guessed``: the metric depends too much on assumed
+    values. ``tight``: the condition holds, but may not with an error of ``band``. ``undecided``:
+    the result depends on candidates that the model cannot distinguish.
     """
 
     metric: Metric

@@ -79,7 +79,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """One of (or, negated, none of) some names; for advice, among the first ``top``."""
+    """Condition that a name is one of some names, or none of them if ``negated``.
+
+    For advice, one of the first ``top`` names has to be.
+    """
 
     text: str
     names: tuple[str, ...]

@@ -27,7 +27,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric; ``read`` returns ``None`` for a prediction that cannot have it.
+    """A metric; ``read`` returns ``None`` for a prediction that cannot have it.
 
     ``extensive``: it grows with the launch, so that it may be per thread, update, warp or block.
     """

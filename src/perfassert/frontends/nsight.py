@@ -28,7 +28,7 @@ from perfassert.kernel.samples import Count, Samples
 
 @dataclass(frozen=True, slots=True)
 class StallColumn:
-    """One ``stall_*`` column: its spellings, its reason, and what a warp in the state waits for."""
+    """A ``stall_*`` column: its spellings, its reason, and what a warp in the state waits for."""
 
     spellings: tuple[str, ...]
     reason: str
@@ -117,7 +117,7 @@ _LISTED = 20  # lines
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInstruction:
-    """One row of a source page: the samples of one instruction.
+    """A row of a source page: the samples of one instruction.
 
     ``offset`` is in bytes from the start of the kernel. ``all`` and ``latency`` are samples by
     reason of :data:`~perfassert.kernel.samples.REASONS`, as in the file. ``latency`` has the

@@ -146,8 +146,10 @@ def _digest(
     matrix: Mapping[str, float],
     curves: Mapping[str, CapacityCurve],
 ) -> str:
-    """Of what predictions depend on, by the keys of the published schema: comments, sources and
-    the way in which files share values do not count."""
+    """Return the digest of the values on which predictions depend, by keys of the schema.
+
+    Comments and sources do not enter it, nor does the file from which a value is inherited.
+    """
     content = {
         "name": tables.name,
         "arch": tables.arch,

@@ -32,7 +32,7 @@ _TENSOR_MEMORY_ROWS = model_integer("tensor_memory_lanes")
 
 @dataclass(frozen=True, slots=True)
 class MatrixVariant:
-    """One shape and type of ``unit``: an ``m × k`` by ``k × n`` product, added to ``m × n``."""
+    """A shape and type of ``unit``: an ``m × k`` by ``k × n`` product, added to ``m × n``."""
 
     unit: str
     m: int
@@ -68,7 +68,7 @@ class MatrixVariant:
 
     @property
     def multiply_adds(self) -> int:
-        """Those that are carried out: half of them where half of an operand is left out."""
+        """Multiply-adds that are carried out: half of ``m · n · k`` if an operand is sparse."""
         return self.m * self.n * self.k // (2 if self.sparse else 1)
 
     @property
@@ -95,7 +95,7 @@ class MatrixVariant:
 
     @property
     def second_bytes(self) -> float:
-        """Those of its second operand, which is read while it multiplies."""
+        """Bytes of the second operand that one SM reads while it multiplies."""
         return self.n * self.k * BITS[self.input] / 8 / (2 if self.paired else 1)
 
 

@@ -1,4 +1,4 @@
-"""What a device is: immutable, exactly what its file holds.
+"""Devices, immutable: exactly the values of their files.
 
 Every number comes from a TOML file with a source and a grade; see ``docs/reference/devices.md``.
 """
@@ -45,7 +45,7 @@ def _rebuild(values: dict[str, Any]) -> Device:
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU, immutable: what its device file holds, in base units.
+    """A GPU, immutable: the values of its device file, in base units.
 
     Get one with :func:`perfassert.device`; :meth:`replace` makes variants. Unless a name says
     otherwise, values are in cycles of ``clock_hz``, bytes, bytes per second, hertz or seconds;
@@ -265,7 +265,7 @@ class Device:
 
     @property
     def peak_dram_bandwidth(self) -> float:
-        """What DRAM moves at most, in bytes per second: nominal, and no less than was measured."""
+        """Bandwidth of DRAM, in bytes per second: the nominal, or the measured if it is larger."""
         return max(self.dram_peak_bandwidth, self.dram_bandwidth * self.dram_alone_factor)
 
     @property

@@ -1,4 +1,7 @@
-"""One device file, or one table of fits, entry by entry; what it leaves out is not asked for."""
+"""Reading of one device file or one table of fits, entry by entry.
+
+A file that extends another may leave entries out, which are not required here.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ class DeviceEntry:
     device: str = ""
 
     def inherit_from(self, device: str, lasting: bool) -> DeviceEntry:
-        """For a file that extends ``device``'s; ``lasting``: documents hold for it, too."""
+        """Return the entry as a file inherits it that extends the file of ``device``.
+
+        ``lasting``: a documented value is also valid for the inheriting device.
+        """
         origin = self.origin and _origin_of_heir(self.origin, lasting)
         return replace(self, origin=origin, device=self.device or device)
 
@@ -48,13 +54,16 @@ class DeviceChoice:
     device: str = ""
 
     def inherit_from(self, device: str, lasting: bool) -> DeviceChoice:
-        """For a file that extends ``device``'s."""
+        """Return the choice as inherited; see :meth:`DeviceEntry.inherit_from`."""
         origin = _origin_of_heir(self.origin, lasting)
         return replace(self, origin=origin, device=self.device or device)
 
 
 def _origin_of_heir(origin: Provenance, lasting: bool) -> Provenance:
-    """Of a value of another device; ``lasting``: documents hold for this one, too."""
+    """Return the provenance of a value that is inherited from another device.
+
+    A documented value stays documented if ``lasting``; all others are assumed.
+    """
     if lasting and origin.grade is Grade.DOCUMENTED:
         return origin
     return replace(origin, grade=Grade.ASSUMED)
@@ -62,7 +71,7 @@ def _origin_of_heir(origin: Provenance, lasting: bool) -> Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What one file says, or a file together with those that it extends.
+    """Entries of one file, or of a file together with those that it extends.
 
     ``pipeline_of``: operation → pipeline; ``variant_of``: operation → the matrix variant that it
     is; ``costs``: ``(operation, "issue")`` → entry; ``matrix``: unit and types → rate.
@@ -82,7 +91,7 @@ class Tables:
     matrix: Mapping[str, DeviceEntry]
 
     def over(self, base: Tables) -> Tables:
-        """This file's entries, and those of the file that it extends where it has none.
+        """Return this file's entries, completed by those of ``base``, the file that it extends.
 
         A listed matrix variant whose rate only this file states is not inherited: it would keep the
         other chip's λ. It is derived, as any that no file lists.
@@ -134,7 +143,7 @@ class DeviceFileReader(TableReader):
         self.sources: Mapping[str, Any] = {}
 
     def tables(self) -> Tables:
-        """All of it; a file that extends none has every section."""
+        """Read the whole file; every section is required unless it extends another file."""
         self.check_keys("", self.table, schema.TOP_LEVEL)
         if self.require("", self.table, "schema") != 1:
             self.fail("schema", "this version reads schema = 1")

@@ -9,7 +9,7 @@ from perfassert.quantity import LARGEST
 
 @dataclass(frozen=True, slots=True)
 class ValueRule:
-    """One key of ``[values]``: accepted units with their scale to the base unit.
+    """Rule of a key of ``[values]``: accepted units with their scale to the base unit, limits.
 
     ``off``: the value that turns a mechanism off, which a file without the key has.
     """

@@ -1,4 +1,4 @@
-"""A device as the text of a complete file."""
+"""Writing of a device as the text of a complete device file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from perfassert.toml.text import format_key, format_string, format_table, format
 
 
 def device_toml(device: Device) -> str:
-    """One file that extends no other; :func:`~perfassert.device` of it has the same values."""
+    """Return the text of a device file that extends no other.
+
+    :func:`~perfassert.device` reads the same values from it.
+    """
     return "\n".join(_lines(device)) + "\n"
 
 
@@ -53,13 +56,13 @@ _CYCLES = ValueRule({"cycles": 1.0})
 
 
 def _sources(device: Device) -> dict[str, str]:
-    """What is cited → its key."""
+    """Map the text of each cited source to its key in the file."""
     cited = (origin.source for key, origin in _own(device))
     return {text: f"s{number}" for number, text in enumerate(dict.fromkeys(cited), 1)}
 
 
 def _own(device: Device) -> Iterator[tuple[str, Provenance]]:
-    """Origins of what the file itself holds; those of the curves lie beside the fits."""
+    """Yield the provenance of the values in the file; the file of fits has that of the curves."""
     return ((k, o) for k, o in device.provenance.items() if not k.startswith("curves."))
 
 

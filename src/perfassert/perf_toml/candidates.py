@@ -86,7 +86,7 @@ def block_label(reader: DescriptionReader, key: str, block: Any) -> str:
 
 
 def _laid_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """``own`` before ``common``; tables such as ``defines`` are joined."""
+    """Merge two tables: ``own`` overrides ``common``; tables such as ``defines`` are joined."""
     joined = {
         k: {**common[k], **v}
         for k, v in own.items()
@@ -96,7 +96,7 @@ def _laid_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
 
 
 def _launch_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """As :func:`_laid_over`; a grid of its own goes before a common domain, and the reverse."""
+    """Merge as :func:`_laid_over`; a grid or domain in ``own`` replaces both of ``common``."""
     hidden = {"grid", "domain"} if {"grid", "domain"} & set(own) else set()
     return _laid_over({k: v for k, v in common.items() if k not in hidden}, own)
 
@@ -104,7 +104,7 @@ def _launch_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str,
 def read_claims(
     reader: DescriptionReader, key: str, given: Any, labels: Collection[str]
 ) -> dict[str, Any]:
-    """The arguments of :meth:`Ranking.expect`, candidates by their labels."""
+    """Read the arguments of :meth:`Ranking.expect`, with candidates by their labels."""
     table = reader.section(key, given)
     reader.check_keys(key, table, CLAIMS)
     if not table.keys() - {"undecided"}:

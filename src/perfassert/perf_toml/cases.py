@@ -64,9 +64,10 @@ class Header:
 
 @dataclass(frozen=True)
 class TestCase:
-    """One kernel, one launch, what is expected; ``baseline``: arguments of ``no_regression``.
+    """A test case: a kernel, a launch, and the expectations.
 
-    ``kernel_key``, ``launch_key``: where they are described.
+    ``baseline``: arguments of ``no_regression``, if a baseline is checked. ``kernel_key`` and
+    ``launch_key``: keys in the file where kernel and launch are described.
     """
 
     __test__ = False  # not a test class for pytest

@@ -55,7 +55,7 @@ class DescriptionReader(KernelTableReader):
         self.lines = key_lines(text)
 
     def line(self, key: str) -> int:
-        """Of the key, else of the innermost one around it that the file has."""
+        """Return the line of a key, or of the innermost table around it that the file has."""
         while key and key not in self.lines:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return self.lines.get(key, 1)
@@ -64,14 +64,14 @@ class DescriptionReader(KernelTableReader):
         return f"{self.shown}:{self.line(key)}" + (f": {key}" if key else "")
 
     def locate_errors(self, key: str, check: Callable[..., _Result], *given: Any) -> _Result:
-        """What ``check`` gives; what it raises gets a place."""
+        """Call ``check`` and return its result; its errors get the place of ``key`` in the file."""
         try:
             return check(*given)
         except PerfAssertError as error:
             self.fail(key, str(error))
 
     def expression(self, key: str, value: Any) -> int:
-        """Evaluated at once: its parameters are filled in, so that no name is left."""
+        """Evaluate an expression at once: parameters are filled in, so that no name is left."""
         parsed = super().expression(key, value)
         if isinstance(parsed, int):
             return parsed
@@ -151,7 +151,7 @@ class DescriptionReader(KernelTableReader):
         return {k: self.constant(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def _defines(self, key: str, value: Any) -> dict[str, object]:
-        """Macros: a number, or text as it stands."""
+        """Read macros, whose values are numbers or texts."""
         table = self.section(key, value)
         for name, text in table.items():
             if isinstance(text, bool) or not isinstance(text, (str, int, float)):
@@ -159,7 +159,7 @@ class DescriptionReader(KernelTableReader):
         return table
 
     def _options(self, key: str, value: Any) -> tuple[str, ...]:
-        """Such as change the code; the file may be a stranger's."""
+        """Read compiler options; only those are allowed that a file of unknown origin may set."""
         given = tuple(self.strings(key, value))
         try:
             check_of_file(Source(self.path, "cuda", options=given))

@@ -29,7 +29,7 @@ ENTRY = ("kernel", "count", "constants", *LAUNCH)
 
 @dataclass(frozen=True, slots=True)
 class RecordedLaunch:
-    """One launch of a launches file.
+    """A launch of a launches file.
 
     Attributes:
         label: unique in the file: ``axpy``, ``axpy#2``.
@@ -111,8 +111,11 @@ def launches(path: str | PathLike[str]) -> tuple[RecordedLaunch, ...]:
 def choose_launches(
     entries: Sequence[RecordedLaunch], kernel: str | None
 ) -> tuple[RecordedLaunch, ...]:
-    """Those of one kernel, by its label, the label of a launch, or as much of its name as chooses
-    kernels elsewhere. :class:`~perfassert.RecordError` where there is none, or several kernels."""
+    """Return the launches of one kernel; all if ``kernel`` is None.
+
+    ``kernel`` is a label of a kernel or of a launch, or a part of a kernel's name. Raises
+    :class:`~perfassert.RecordError` if it matches no kernel, or several.
+    """
     if kernel is None:
         return tuple(entries)
     labelled = tuple(e for e in entries if kernel in (e.label, _kernel_label(e)))
@@ -130,7 +133,8 @@ def choose_launches(
 def of_kernel(
     entries: Sequence[RecordedLaunch], kernel: Kernel | str | None
 ) -> tuple[RecordedLaunch, ...]:
-    """As :func:`choose_launches`; a kernel takes the place of the recorded one of its name."""
+    """Choose launches as :func:`choose_launches`; a given kernel replaces the recorded kernel of
+    the same name."""
     if kernel is None or isinstance(kernel, str):
         return choose_launches(entries, kernel)
     return tuple(replace(e, kernel=kernel) for e in choose_launches(entries, kernel.name))

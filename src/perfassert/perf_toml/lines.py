@@ -25,7 +25,7 @@ def key_lines(text: str) -> dict[str, int]:
 
 
 class _Scanner:
-    """One pass over the text; ``at`` is where it stands."""
+    """Scanner of a TOML text, which finds the line of each key; ``at``: its current position."""
 
     def __init__(self, text: str) -> None:
         self.text = text

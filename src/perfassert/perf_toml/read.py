@@ -142,7 +142,7 @@ class _FileReader(DescriptionReader):
         return path
 
     def reasons(self, key: str, given: Any) -> dict[str, str]:
-        """One reason for all devices, or a table device → reason."""
+        """Read a reason: a text for all devices, or a table device → reason."""
         if given is None:
             return {}
         table = given if isinstance(given, dict) else {EVERY_DEVICE: given}
@@ -207,7 +207,10 @@ class _FileReader(DescriptionReader):
         )
 
     def find_kernel_table(self, key: str, given: Any, row: Row) -> tuple[str, Any]:
-        """Where the kernel is described, and the table; a string names one of ``[kernels]``."""
+        """Return the key where a kernel is described, and its table.
+
+        A string is the name of a kernel in ``[kernels]``.
+        """
         if not isinstance(given, str):
             return key, self.section(key, given)
         if given not in self.kernels:

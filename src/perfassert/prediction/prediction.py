@@ -70,7 +70,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One suggestion of the advisor, with the speedup that it would bring.
+    """A suggestion of the advisor, with the speedup that it would bring.
 
     Attributes:
         optimizer: its name: ``"Loop Unrolling"``, ``"Coalescing"``, …
@@ -209,10 +209,10 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class PredictionValues:
-    """All that a prediction says but for stalls, advice and timeline, as data.
+    """Values of a prediction except stalls, advice and timeline, as data.
 
-    :class:`perfassert.Prediction` explains the values. ``seal``: digest of what the predictor made;
-    empty for what was read from data.
+    :class:`perfassert.Prediction` explains the values. ``seal``: digest of values that the
+    predictor made; empty for values that were read from a file.
     """
 
     kernel: str

@@ -14,7 +14,7 @@ from perfassert.quantity import Quantity, round_significant
 
 @dataclass(frozen=True, eq=True)
 class Volume:
-    """One volume or count of the whole launch, with ratios and parts.
+    """A volume or count of the whole launch, with ratios and parts.
 
     Attributes:
         total: of the launch, in bytes, or a count.

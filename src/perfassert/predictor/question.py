@@ -1,4 +1,4 @@
-"""One question: what is predicted, as content that nothing changes any more."""
+"""Questions: the kernel, launch and device of one prediction, as immutable content."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Mode:
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
-    """Each with its twin in the ini file."""
+    """Add the options for baselines, each with an ini setting of the same meaning."""
     for written, const, what in (
         ("--perf-update", "all", "write new and changed baselines to __perf__/"),
         ("--perf-update=new", "new", "write only new baselines; changed ones fail as ever"),
@@ -122,5 +122,5 @@ def _in_ci() -> bool:
 
 
 def canonical_module_path(module: Path) -> str:
-    """One text for a module, however its folder was reached."""
+    """Return the path of a module that is the same through every symbolic link to its folder."""
     return os.path.join(os.path.realpath(module.parent), module.name)

@@ -51,10 +51,15 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One comparison of a test with a baseline; ``moved``: what differs, in words;
-    ``guessed``: the prediction is a guess; ``model``: another version of the model made it;
-    ``launched``: the source launches the kernel otherwise than it did; ``older``: the key that an
-    older version of perfassert kept the baseline under."""
+    """A comparison of a test with a baseline.
+
+    Attributes:
+        moved: differences, as text.
+        guessed: True if the prediction is a guess.
+        model: version of the model that made the baseline, if it is another one.
+        launched: change in the way the source launches the kernel, if there is one.
+        older: key under which an older version of perfassert kept the baseline.
+    """
 
     file: Path
     key: BaselineKey

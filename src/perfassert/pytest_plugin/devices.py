@@ -23,7 +23,7 @@ class UsageProblem(Exception):
 
 
 class CaseProblem(Exception):
-    """One test does, or has no device: that test fails."""
+    """A problem of one test that has no usable device: that test fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class NoDevice:
     reason: str
 
     def fail(self) -> NoReturn:
-        """The test, in its set-up."""
+        """Fail the test in its set-up, with the reason."""
         pytest.fail(self.reason, pytrace=False)
 
 
@@ -44,7 +44,7 @@ def no_device_anywhere(devices: Sequence[object]) -> str:
 
 
 def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[Any]:
-    """One ``pytest.param`` per device, with the device's name as id."""
+    """Return one ``pytest.param`` per device of a test, with the device's name as id."""
     try:
         devices, expected_failures = _from_markers(node)
     except CaseProblem as problem:
@@ -102,7 +102,7 @@ def _beside_ini(name: str, config: pytest.Config) -> str:
 
 
 def expected_failure(reason: str) -> pytest.MarkDecorator:
-    """Only a failed expectation is expected: a typo in one still fails the test."""
+    """Return an ``xfail`` mark for failed expectations; a typo in one still fails the test."""
     return pytest.mark.xfail(reason=reason, raises=AssertionError)
 
 

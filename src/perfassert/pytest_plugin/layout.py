@@ -22,7 +22,7 @@ class Layout:
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
-    """Each with its twin in the ini file."""
+    """Add the options for the terminal section, each with an ini setting of the same meaning."""
     what = "columns of the section 'predicted performance', as in test,time,dram_load"
     group.addoption("--perf-columns", metavar="NAME,…", help=what)
     parser.addini("perf_columns", what, "string", default="")

@@ -140,7 +140,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """One line, where the session has devices: the engine decides how long predictions take.
+    """Return a line about the engine, which decides how long predictions take.
+
+    A session without devices has no line.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
     """
@@ -396,7 +398,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line for each prediction, and what workers found without meaning.
+    """Write a line for each prediction, and the usage errors that workers found.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
     """

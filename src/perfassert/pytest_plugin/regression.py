@@ -177,7 +177,7 @@ class TestBaselines:
 
     @property
     def failures(self) -> list[str]:
-        """One line for each baseline whose check has failed, with its test."""
+        """Return a line for each baseline whose check has failed, with its test."""
         words = {status: f"its baseline is {status}" for status in ("missing", "incomparable")}
         words["regressed"] = "it regressed"
         if self._mode.ratchet:

@@ -26,7 +26,7 @@ _NOT_RUN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One file to be written; ``shown``: the path as it was given."""
+    """A report file to be written; ``shown``: its path as the user gave it."""
 
     format: str
     path: Path
@@ -34,7 +34,7 @@ class Target:
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
-    """Each with its twin in the ini file."""
+    """Add the options for reports, each with an ini setting of the same meaning."""
     what = f"write a report at the end: {list_kinds()}"
     group.addoption(
         "--perf-report", action="append", metavar="FORMAT:PATH", help=f"{what} (repeatable)"

@@ -45,7 +45,7 @@ from perfassert.source import INSTANCE
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """One prediction of a test, and what was expected of it so far."""
+    """A prediction of a test, with the outcomes of the expectations so far."""
 
     label: str
     note: str
@@ -383,7 +383,7 @@ class Perf:
 
 
 def metrics_of(prediction: Prediction) -> Mapping[str, str | float]:
-    """Every metric that this prediction has; numbers in base units."""
+    """Return the metrics that a prediction has, with numbers in base units; no advice."""
     values: dict[str, str | float] = {"device": prediction.device}
     for metric in all_metrics().values():
         if metric.kind is Kind.ADVICE or metric.name == "advice_speedup":

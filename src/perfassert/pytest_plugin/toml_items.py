@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class PerfTomlFile(pytest.File):
-    """One file; an item for each case and device."""
+    """A ``*.perf.toml`` file, which has an item for each case and device."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """A file that cannot be used is an error of collection."""
+        """Yield the items of the file; a file that cannot be used is a collection error."""
         shown = relative(self.path, self.config.invocation_params.dir)
         if "::" in self.nodeid:
             raise self.CollectError(
@@ -63,7 +63,7 @@ class PerfTomlFile(pytest.File):
 
 
 class PerfTomlItem(pytest.Item):
-    """One case on one device."""
+    """A case of a ``*.perf.toml`` file on one device."""
 
     def __init__(self, *, case: Case, device: Any, **more: Any) -> None:
         super().__init__(**more)
@@ -157,7 +157,7 @@ def _rank(perf: Perf, case: RankCase) -> None:
 
 
 class _Check(NamedTuple):
-    """One assertion of a test and its place; ``failing`` yields the keys that do not hold."""
+    """An assertion of a test and its place; ``failing`` yields the keys that do not hold."""
 
     place: str
     run: Callable[[], object]

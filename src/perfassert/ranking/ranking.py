@@ -230,7 +230,9 @@ class Ranking:
         return dict(self.entries)[self._key(candidate)]
 
     def probability_faster(self, first: Candidate, second: Candidate) -> float | None:
-        """How likely the first candidate is faster than the second; None where that is guessed.
+        """Return the probability that the first candidate is faster than the second.
+
+        It is None if a prediction is a guess.
 
         Args:
             first: a block, a launch or a label.

@@ -92,7 +92,7 @@ class Selection:
     impossible: tuple[Key, ...]
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return the result as one line of text."""
         count = len(self.kept) + len(self.slower) + len(self.impossible)
         parts = [
             f"kept {len(self.kept)} of {count} configurations",

@@ -18,7 +18,7 @@ from perfassert.source import Assumption
 
 @dataclass(slots=True)
 class SourceLine:
-    """One source line: its instructions by class, and its accesses as text with their count."""
+    """A source line: its instructions by class, and its accesses as text with their count."""
 
     place: str
     instructions: int = 0

@@ -22,7 +22,7 @@ Key = tuple[Any, ...]
 
 @dataclass
 class _Subject:
-    """One launch of one kernel on one device, with all that tests state about it.
+    """A launch of a kernel on one device, with the statements of tests about it.
 
     ``compared``: tests that rank the launch first, or compare it with a baseline.
     """

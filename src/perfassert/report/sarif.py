@@ -39,7 +39,7 @@ RULES: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SarifResult:
-    """One result at a line, counted from 1.
+    """A result at a line, counted from 1.
 
     ``file`` is relative to the root of the repository, or absolute outside of it. ``level`` is
     given if it differs from the rule's. ``related`` is another place, with its description.

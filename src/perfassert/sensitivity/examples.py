@@ -38,7 +38,7 @@ class BoundCode:
     work: Launch
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """What :class:`~perfassert.frontends.cuda.kernels.CompiledCode` would find again."""
+        """Return the stored result instead of binding the code again for the same launch."""
         return self.kernel, self.work
 
 
@@ -53,7 +53,7 @@ class Example:
 
 
 def example(name: str, warp_size: int) -> Example:
-    """One of :data:`EXAMPLES`, with its code bound; raises :class:`ToolchainMissing`."""
+    """Return one of :data:`EXAMPLES` with its code bound; may raise :class:`ToolchainMissing`."""
     folder = shipped_folder("example_kernels", "examples/kernels")
     kernel, launch = _KERNELS.get(name, name), _LAUNCHES[name]
     compiled = from_cuda(folder / f"{name}.cu", kernel=kernel).compiled

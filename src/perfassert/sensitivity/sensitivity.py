@@ -20,10 +20,11 @@ STEP = 0.2  # of a value, up and down; an integer moves by one at least
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far a value moves the predicted time of the example ``kernel`` that it moves most.
+    """Sensitivity of predicted times to one value of a device file.
 
-    ``change`` is relative; 0 where none moves, None where no example can tell: the value is 0, of
-    an operation that none of them has, or the warp size, to which their code is bound.
+    ``change``: relative change of the time of the example ``kernel`` whose time changes most; 0 if
+    no time changes. It is None if no example shows it: the value is 0, belongs to an operation that
+    no example has, or is the warp size, to which the code of the examples is bound.
     """
 
     key: str
@@ -32,10 +33,11 @@ class Sensitivity:
 
 
 def sensitivities(device: Device, keys: Iterable[str]) -> tuple[Sensitivity, ...]:
-    """Of values by their keys, ``"values.l2_bytes"`` or ``"operations.fp32.issue"``; largest first.
+    """Return the sensitivities to the values with these keys, largest first.
 
-    Each is changed by :data:`STEP` in both directions, as far as the file would still be valid and
-    the example could be launched.
+    A key is such as ``"values.l2_bytes"`` or ``"operations.fp32.issue"``. Each value is changed by
+    :data:`STEP` in both directions, if the file is then still valid and the example can be
+    launched.
     """
     cases = tuple(_cases(device))
     results = (_sensitivity(device, key, cases) for key in keys)

@@ -45,7 +45,7 @@ _TOKEN = re.compile(
 
 
 class _Unreadable(TOMLDecodeError):
-    """What Python's reader says with errors of another kind."""
+    """TOML error for a text that Python's reader rejects with an error of another class."""
 
     def __init__(self, message: str) -> None:
         ValueError.__init__(self, message)
@@ -157,7 +157,10 @@ class TableReader:
         return {k: self.string(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def combinations(self, key: str, lists: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        """One of each, the last fastest; a few short lists have more than memory holds."""
+        """Return the combinations of one element per list; the last list varies fastest.
+
+        The number of combinations is limited, since a few short lists have more than fit in memory.
+        """
         count = 1
         for items in lists:
             count = min(count * len(items), _MOST + 1)

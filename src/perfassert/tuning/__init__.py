@@ -1,7 +1,8 @@
-"""What drops into the autotuners of others: they measure less, by predictions without a GPU.
+"""Adapters for autotuners: predictions without a GPU reduce the configurations to be measured.
 
-Each keeps a share of the configurations, fastest first, and those that are not decided to be slower
-than the first; it logs how many it dropped, to the logger ``perfassert.tuning``.
+Each adapter keeps a fraction of the configurations, those that are predicted to be fastest. It also
+keeps configurations that are not decided to be slower than the first. It logs the number of dropped
+configurations to the logger ``perfassert.tuning``.
 """
 
 from perfassert.tuning.helion import helion_autotuner

@@ -69,7 +69,7 @@ def kernel_tuner_objective(
 
 @dataclass(frozen=True)
 class _Given:
-    """What Kernel Tuner does not tell a strategy of the kernel."""
+    """Settings of a kernel that Kernel Tuner does not pass to its strategies."""
 
     options: tuple[str, ...]
     include_dirs: tuple[str, ...]

@@ -178,7 +178,10 @@ class Binder:
         return self._numbers[monomial]
 
     def _varying(self, terms: Terms) -> Affine:
-        """What differs from thread to thread: accesses often have it in common."""
+        """Return the part of an address that differs between threads, from a cache.
+
+        Many accesses share this part.
+        """
         total = self._sums.get(terms)
         if total is None:
             parts = [Affine(0)]

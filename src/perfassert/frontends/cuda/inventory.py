@@ -44,7 +44,7 @@ NEWEST = "newest"
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """One kernel of a file for one architecture, as :func:`perfassert.kernels` finds it.
+    """A kernel of a file for one architecture, as :func:`perfassert.kernels` finds it.
 
     Attributes:
         name: demangled, without the parameter list.

@@ -54,7 +54,7 @@ _TYPES = {"float", "double", "int", "unsigned", "half", "__half", "__nv_bfloat16
 
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
-    """One launch in a source.
+    """A launch in a source.
 
     ``template`` has the template arguments as written. ``block`` starts with x and is empty if it
     is not constant. ``grid`` and ``shape`` are as written, with definitions in place of names.

@@ -159,7 +159,7 @@ class _Program:
 
 
 class _FunctionCheck(ast.NodeVisitor):
-    """One pass over a function.
+    """Checker of one function for one set of bounds of its arguments.
 
     ``scope`` has the names that are assigned on every path to the current statement, with the
     bounds of their values. It is None if no path leads there.

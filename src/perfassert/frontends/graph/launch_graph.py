@@ -604,8 +604,11 @@ class _Walk:
         return items
 
     def cut(self, index: int, trips: int) -> list[tuple[int, int]]:
-        """One iteration of each group that decides the same, and how many there are up to its end:
-        the middle one for all where they do, or where there are too many groups."""
+        """Divide the iterations of a loop into groups whose branches decide the same.
+
+        Returns (representative iteration, end of the group) of each group. There is one group, with
+        the middle iteration, if all decide the same or if there would be too many groups.
+        """
         if trips <= 0:
             return []
         cuts: list[tuple[int, int]] = []

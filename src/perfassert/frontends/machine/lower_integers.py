@@ -427,7 +427,7 @@ def _idp(i: LoweringStep) -> None:
 
 
 def _extract_field(i: LoweringStep, word: int, start: int, width: int, signed: int) -> int:
-    """So many bits of a word, as a number."""
+    """Return a register with ``width`` bits of a word from bit ``start``, as a number."""
     shifted = i.new(Kind.SHIFT, (word, i.literal(start), 0), (1, 0, 64, 0, 0))
     return i.new(Kind.EXTEND, (shifted, i.literal(width)), (signed, 0))
 

@@ -205,7 +205,7 @@ def _cache_control(i: LoweringStep) -> None:
 
 
 def _load_matrix(i: LoweringStep) -> None:
-    """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
+    """Translate ``LDSM``, in which each of the first 8, 16 or 32 lanes addresses 16 bytes."""
     sources, offset, scale = _address_operands(i, _memory_operands(i)[0], False)
     count = _matrices(i)
     memory = MemoryOperand(Space.SHARED, _MATRIX_ROW_BYTES, offset, scale)

@@ -1,4 +1,4 @@
-"""One SASS instruction being translated: its operands as registers, its results as targets."""
+"""Translation of one SASS instruction: its operands as registers, its results as targets."""
 
 from __future__ import annotations
 

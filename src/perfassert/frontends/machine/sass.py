@@ -66,7 +66,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand. ``kind``: register, predicate, constant, number, float, memory, special, target.
+    """An operand. ``kind``: register, predicate, constant, number, float, memory, special, target.
 
     ``name``: register, predicate, special register or label; ``sign`` is ``"-"``, ``"~"``, ``"!"``
     or empty; ``parts``: what is added up in a memory operand; ``bank``, ``value``: a constant's
@@ -85,7 +85,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One SASS instruction; ``address`` in bytes from the start of its section."""
+    """A SASS instruction; ``address`` in bytes from the start of its section."""
 
     index: int
     address: int

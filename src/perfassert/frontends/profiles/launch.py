@@ -25,7 +25,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One launch of a profile, or one state of a benchmark.
+    """Measured values of one launch of a profile, or of one state of a benchmark.
 
     ``label`` names the measurement in messages. ``shape`` is None where the file does not identify
     the launch. ``values`` maps metrics of perfassert to measured values in base units (``"time"``
@@ -58,7 +58,7 @@ class MeasuredFile:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunches:
-    """All launches of one shape; ``seconds`` has the times of the launches that were timed."""
+    """The launches of one shape; ``seconds`` has the times of those that were timed."""
 
     shape: Shape
     count: int

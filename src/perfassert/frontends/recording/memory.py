@@ -12,7 +12,7 @@ Span = tuple[int, int]
 
 @dataclass(slots=True)
 class Allocation:
-    """One allocation of device memory.
+    """An allocation of device memory.
 
     ``written`` has the known bytes, as sorted ranges from its start. ``shared`` memory is written
     by the host without a call. ``stale`` is True if a kernel that was not executed may have written

@@ -79,7 +79,7 @@ class LaunchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One kernel parameter: ``offset`` from the parameter base and ``size``, both in bytes.
+    """A kernel parameter: ``offset`` from the parameter base and ``size``, both in bytes.
 
     ``name`` is the one in the source text, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type
     of the value, or of what a pointer points to, without qualifiers. It is ``None`` if the type is
@@ -120,7 +120,7 @@ class Unset:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """One kernel compiled for one architecture.
+    """A kernel compiled for one architecture.
 
     ``kernel`` is demangled, without parameter list. ``arch`` is the architecture that the code was
     compiled for. ``listing`` is nvdisasm's text of the kernel's section and of the sections of the

@@ -27,7 +27,7 @@ _SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ContainerMember:
-    """One module of a container: machine code, or PTX if ``ptx`` is True.
+    """A module of a container: machine code, or PTX if ``ptx`` is True.
 
     ``name`` identifies it in errors; it is empty for a module that is the whole file.
     """

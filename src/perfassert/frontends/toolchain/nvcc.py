@@ -46,7 +46,7 @@ _CLEANING = ("rm", "erase", "del")  # skipped: the whole folder is removed later
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """One run of nvcc.
+    """A run of nvcc.
 
     ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in the
     private folder ``folder``. ``options`` are nvcc's own. ``host`` has the preprocessor's options,

@@ -73,7 +73,7 @@ _READ_BY_HOST = ("@", "-I", "-i", "-B", "-specs", "/I", "/FI", "/Yu")
 
 @dataclass(frozen=True, slots=True)
 class CompileTarget:
-    """One product of a compilation: machine code for ``real`` via ``virtual``, or PTX."""
+    """A product of a compilation: machine code for ``real`` via ``virtual``, or PTX."""
 
     virtual: Architecture
     real: Architecture | None

@@ -45,7 +45,7 @@ class Properties:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One timed launch. ``program``: ``"memory"``, ``"launch"`` or ``"chain:<class>"``.
+    """A timed launch. ``program``: ``"memory"``, ``"launch"`` or ``"chain:<class>"``.
 
     ``n``, ``a`` and ``b`` are the kernel's integers, see its source. ``count`` launches are timed
     together. The shots of ``before`` run first, untimed, in the same stream. ``shared_bytes`` is

@@ -35,7 +35,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class GpuLaunch:
-    """One launch, ready to run. ``image``: the cubin; ``function``: the mangled name in it.
+    """A launch, ready to run. ``image``: the cubin; ``function``: the mangled name in it.
 
     ``kernel`` and ``cells`` identify the row of a suite.
     """

@@ -59,7 +59,7 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """One row of the table."""
+    """A row of the table of error bands: the error of one metric for one kind of prediction."""
 
     metric: str
     kind: PredictionKind

@@ -19,7 +19,7 @@ ENVIRONMENT = "PERFASSERT_MEASURED"
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line of the data file, counted from 1 with the header."""
+    """A row of the data file; ``line`` counts from 1, the header included."""
 
     line: int
     cells: Mapping[str, str]

@@ -76,7 +76,7 @@ class MeasuredPair:
 
 @dataclass(frozen=True, slots=True)
 class PairFit:
-    """One row of the table."""
+    """A row of the table of pair errors: the error for one kind of pair."""
 
     kind: PairKind
     error: PairError

@@ -24,9 +24,9 @@ _ROUNDING = 1e-12  # 1.1 · 100 is a little more than 110
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All figures of one metric; errors and regret are shares, 0.05 is 5 %.
+    """Statistics of one metric; errors and regret are fractions, 0.05 is 5 %.
 
-    ``pairs``: pairs that truly differ; ``pairs_right``: the share of them in the right order.
+    ``pairs``: pairs that truly differ; ``pairs_right``: the fraction of them in the right order.
     """
 
     n: int

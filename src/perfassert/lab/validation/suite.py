@@ -71,7 +71,7 @@ class CudaSource:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One kernel: arguments of :meth:`perfassert.Kernel.from_accesses`, a source, or recordings.
+    """A kernel: arguments of :meth:`perfassert.Kernel.from_accesses`, a source, or recordings.
 
     ``constants`` and ``launch`` are complete, with the kernel's own before the suite's. ``rows``
     are the cells of the launches to measure, if the suite names them. ``improves`` is the kernel

@@ -14,7 +14,7 @@ from perfassert.toml.tables import TableReader
 
 
 class Figure(NamedTuple):
-    """One figure of a :class:`Summary`, its ``attribute``.
+    """A figure of a :class:`Summary`, which is its ``attribute``.
 
     ``least``: a target bounds it from below. ``share``: it is written in percent.
     """

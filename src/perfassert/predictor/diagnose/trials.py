@@ -184,7 +184,7 @@ class _Trials:
         self._text = self._kernel.compiled.text
 
     def all(self) -> Iterator[Trial]:
-        """Each change once, for the first advice that it belongs to."""
+        """Yield the changes to try, each once, for the first advice that suggests it."""
         ways = {
             "Fast Math": self._fast_math,
             "Strength Reduction": self._single_precision,
@@ -203,7 +203,10 @@ class _Trials:
                 yield trial
 
     def _more_registers(self) -> Iterator[Trial]:
-        """Each limit at which a block less resides, whatever the launch bounds say."""
+        """Yield larger register limits, each the largest for a number of resident blocks.
+
+        Launch bounds of the kernel are ignored.
+        """
         resources, issued = self._prediction.resources, self._case.samples.issued
         if not any(issued.get(n) for n in self._case.where("local")):
             return  # nothing is spilled but on paths that are not taken

@@ -76,7 +76,7 @@ def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
 
 
 def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
-    """All nodes of a body and of the loops in it."""
+    """Yield the nodes of a body and of the loops in it."""
     for item in body:
         if item.kind is ItemKind.NODE:
             yield graph.nodes[item.number]
@@ -98,11 +98,12 @@ def node_registers(node: Node, program: Program | None) -> tuple[tuple[str, ...]
 
 
 def balance_warps(graph: InstructionGraph, warps: int, program: Program | None) -> InstructionGraph:
-    """All warps of a block do the same: what only some do is shared among all.
+    """Return a graph in which the work of some warps of a block is divided among all warps.
 
-    Loops that only some warps run have as many fewer iterations, of single instructions as many
-    are left, but no fewer than depend on each other. Loops stay that hand values on through shared
-    memory, and warps that meet at channels: those have tasks of their own.
+    A loop that only some warps run gets proportionally fewer iterations. Of single instructions
+    that only some warps execute, proportionally fewer are left, but no fewer than depend on each
+    other. Loops that pass values on through shared memory are not changed, nor is a graph with
+    channels, whose warps have different tasks.
     """
     if graph.channels:
         return graph

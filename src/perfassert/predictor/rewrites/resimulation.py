@@ -39,7 +39,7 @@ from perfassert.predictor.simulate.time import launch_time, least_seconds, loade
 
 @dataclass(frozen=True)
 class Resimulation:
-    """One launch, to be simulated with changes. ``prediction``: of the launch as it is."""
+    """A launch to be simulated with changes. ``prediction``: of the launch without changes."""
 
     prediction: Any
     predict: Predict

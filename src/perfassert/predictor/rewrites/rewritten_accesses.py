@@ -166,7 +166,7 @@ def _all_joined(kernel: AccessKernel, forms: Mapping[int, Sequence[Affine]], wid
 
 
 def _join(kernel: AccessKernel, launch: Launch, chosen: Collection[int]) -> AccessKernel:
-    """One access in the place of neighbours; the elements of their fields are as wide."""
+    """Join accesses to neighbouring elements into one access of a field of wider elements."""
     widths = {n: w for n, w in neighbours(kernel, launch).items() if n in chosen}
     fields, accesses = dict(kernel.fields), []
     joined: set[object] = set()

@@ -153,7 +153,7 @@ def _scale_volume(volume: Volume, share: float) -> Volume:
 
 
 def _each(volume: Volume, shares: Mapping[str, float]) -> Volume:
-    """Each field by its own share; parts as the total."""
+    """Scale each field of a volume by its share, and the parts as the total changes."""
     fields = {k: _scale_volume(v, shares.get(k, 1.0)) for k, v in volume.fields.items()}
     before = sum(float(v.total) for v in volume.fields.values())
     after = sum(float(v.total) for v in fields.values())

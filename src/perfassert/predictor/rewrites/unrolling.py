@@ -75,7 +75,7 @@ class _Unrolling:
         return replace(loop, trips=trips, each=each, body=items)
 
     def copies(self, loop: int, copy: int) -> list[int]:
-        """Only the last one branches back."""
+        """Return the node numbers of a copy of the body; only the last copy branches back."""
         body = self.bodies[loop]
         last = self.before.nodes[body[-1]]
         branches = last.operation == "branch" and copy < self.counts[loop] - 1

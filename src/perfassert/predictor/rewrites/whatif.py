@@ -1,4 +1,4 @@
-"""What-if predictions: a launch predicted again with something changed."""
+"""Predictions of changes (what-if): a launch predicted again with something changed."""
 
 from __future__ import annotations
 

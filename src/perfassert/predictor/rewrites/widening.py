@@ -103,7 +103,7 @@ def widening_site(model: Model) -> NarrowLaunch | None:
 
 
 def _by_instructions(kernel: BoundKernel, moving: Mapping[int, BoundAccess]) -> Widening | None:
-    """Whole groups of neighbours, of one direction and in one body."""
+    """Widen by joining instructions: complete groups of neighbours, of one direction and body."""
     bodies = {t: n.loop for n in kernel.graph.nodes for t in n.touches}
     kinds: dict[object, list[int]] = {}
     for n, a in moving.items():
@@ -133,7 +133,7 @@ def _by_instructions(kernel: BoundKernel, moving: Mapping[int, BoundAccess]) -> 
 
 
 def _by_iterations(kernel: BoundKernel, moving: Mapping[int, BoundAccess]) -> Widening | None:
-    """All that moves with a loop moves by an element in each of its iterations."""
+    """Widen by unrolling a loop whose accesses advance by one element in each iteration."""
     for loop in kernel.graph.loops:
         inside = {t for n in kernel.graph.nodes if n.loop == loop.index for t in n.touches}
         own = {n: a for n, a in moving.items() if n in inside and a.loops}
@@ -158,7 +158,7 @@ def _by_iterations(kernel: BoundKernel, moving: Mapping[int, BoundAccess]) -> Wi
 def _by_threads(
     site: NarrowLaunch, moving: Mapping[int, BoundAccess], units: int
 ) -> Widening | None:
-    """All that differs from thread to thread differs by an element; warps do not meet."""
+    """Widen by giving several threads' work to one: neighbours access neighbouring elements."""
     kernel = site.kernel
     bodies = {n.loop for n in kernel.graph.nodes if moving.keys() & set(n.touches)}
     if len(bodies) != 1 or (bodies != {-1}) != site.strides:

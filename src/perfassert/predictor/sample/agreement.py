@@ -37,7 +37,7 @@ _SPACES = {
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One instruction of which executed blocks and closed form say different things."""
+    """An instruction whose closed form contradicts the executed blocks; ``text``: the message."""
 
     text: str
     span: SourceSpan | None
