@@ -1,8 +1,8 @@
-"""How long blame and advice take, for kernels of about 1,000 and 20,000 SASS instructions.
+"""Seconds that blame and advice take, for kernels of about 1,000 and 20,000 SASS instructions.
 
-``known``: the simulator says whom a warp waited for; ``sliced``: every use is sliced and pruned, as
-for a measured profile. Without the second estimates, which simulate again. `make bench` runs it; it
-needs the extra ``cuda``.
+``known``: the simulator names the instruction for which a warp waited. ``sliced``: every use is
+sliced and pruned, as for a measured profile. Estimates that simulate again are left out.
+`make bench` runs it; it needs the extra ``cuda``.
 """
 
 from __future__ import annotations

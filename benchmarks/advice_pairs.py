@@ -1,4 +1,4 @@
-"""How right advice is about how much, against what its being taken is predicted to bring.
+"""Errors of the speedups that advice states, against the predicted effect of following it.
 
 ``python benchmarks/advice_pairs.py``: the pairs of the own suite whose improvement an optimizer
 stands for, at the largest size, and those of ``tests/advisor_kernels``. ``estimate``: the speedup
@@ -72,7 +72,7 @@ class Pair:
 
 
 def own_pairs() -> Iterator[Pair]:
-    """Of the own suite."""
+    """Yield the pairs of the suite of this project."""
     suite = read_suite(SUITE)
     for name, optimizer in BY.items():
         before, after = (predict_largest(suite, n) for n in (suite.kernels[name].improves, name))
@@ -80,7 +80,7 @@ def own_pairs() -> Iterator[Pair]:
 
 
 def small_pairs() -> Iterator[Pair]:
-    """Of the kernels that the advisor's tests are made of."""
+    """Yield the pairs of the kernels in the advisor's tests."""
     from advice_pairs import PAIRS
 
     for name, (before, after) in PAIRS.items():
@@ -88,7 +88,7 @@ def small_pairs() -> Iterator[Pair]:
 
 
 def predict_largest(suite, name: str, on: str = DEVICE) -> pa.Prediction:
-    """The largest launch of a kernel."""
+    """Predict the largest launch of a kernel."""
     spec, device = suite.kernels[name], pa.device(on)
     names = row_names(spec, dict(spec.rows[-1]))
     kernel = make_kernel(spec, names, name)
@@ -96,14 +96,14 @@ def predict_largest(suite, name: str, on: str = DEVICE) -> pa.Prediction:
 
 
 def pair(name: str, optimizer: str, before: pa.Prediction, after: pa.Prediction) -> Pair:
-    """What the advice before says of the optimizer, and what its being taken brings."""
+    """Return the speedup that the advice on ``before`` states, and that of ``after``."""
     advice = next((a for a in before.advice or () if a.optimizer == optimizer), None)
     estimate, formula = (advice.speedup, advice.formula_speedup) if advice else (1.0, 1.0)
     return Pair(name, optimizer, estimate, formula, float(before.time) / float(after.time))
 
 
 def gap(estimates: Sequence[float], achieved: Sequence[float]) -> float:
-    """Geometric mean of how far estimates are off."""
+    """Compute the geometric mean of the relative errors of estimates."""
     off = [max(_LEAST, abs(e / a - 1)) for e, a in zip(estimates, achieved, strict=True)]
     return exp(sum(map(log, off)) / len(off))
 
@@ -130,7 +130,7 @@ def _sign(value: float) -> int:
 
 
 def report(pairs: Sequence[Pair]) -> str:
-    """Every pair, and what the three ways of estimating come to."""
+    """Return tables of the pairs, and of the errors of the three ways of estimating."""
     rows = [
         (p.name, p.optimizer, f"{p.achieved:.2f}", f"{p.estimate:.2f}", f"{p.formula:.2f}")
         for p in pairs

@@ -82,7 +82,7 @@ def step(options: Any, path: Path, kernel: str) -> None:
 
 
 def report(rows: list[dict[str, Any]], known: int, seconds: float) -> None:
-    """Every kernel that took long, and what the rest comes to."""
+    """Print the kernels that took long, and statistics of all kernels."""
     advised = [r for r in rows if "advised" in r]
     slow = sorted((r for r in advised if r["own"] > SLOW), key=lambda r: -r["own"])
     print(f"\n{known} kernels in code, the {len(rows)} largest tried: {len(advised)} advised on")

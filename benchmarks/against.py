@@ -1,4 +1,4 @@
-"""One hundred kernels from source to prediction, by this checkout and by another one, in turns.
+"""Processor time and predictions of one hundred kernels, by this checkout and another, in turns.
 
 ``python benchmarks/against.py CHECKOUT [--runs 3] [--random 60]``: the kernels of the examples on
 three devices, and random ones; each run with an empty cache and, after it, a filled one. Prints the

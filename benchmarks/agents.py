@@ -1,5 +1,6 @@
-"""How long programs wait for `perfassert serve`: a cold and a warm launch, a changed source, and a
-thousand questions in flight.
+"""Seconds for which programs wait for `perfassert serve`.
+
+Measured are a cold and a warm launch, a changed source, and a thousand questions in flight.
 
     python benchmarks/agents.py
 """
@@ -28,7 +29,7 @@ REPEATS = 20
 
 
 class Server:
-    """One `perfassert serve` in a folder of its own."""
+    """A `perfassert serve` process in a folder that nothing else uses."""
 
     def __init__(self, folder: Path) -> None:
         self.numbers = count()

@@ -43,7 +43,7 @@ SLOW = "M=128 N=256 K=64 warps=4 stages=3"
 
 
 def grid(given: dict[str, int]) -> int:
-    """One block for each tile."""
+    """Return the number of blocks: one for each tile."""
     return int(triton.cdiv(given["m"], given["M"]) * triton.cdiv(given["n"], given["N"]))
 
 

@@ -1,4 +1,4 @@
-"""What it costs that a few executed warps check the closed forms of a kernel.
+"""Seconds that the check of a kernel's closed forms by a few executed warps costs.
 
 ``python benchmarks/checked.py``: the first prediction of each kernel of the own suite in a process,
 compilation left out, with the check and without, one after the other; and all of its launches.

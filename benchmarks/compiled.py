@@ -1,8 +1,8 @@
-"""How long a binary takes to become a description, and what a second run compiles.
+"""Seconds from a binary to its description, and the compilations of a second run.
 
-Cached tool output → program, for kernels of about 1,000 and 20,000 SASS instructions, and warm
-predictions of them, each of a launch that nobody has asked for before. `make bench` runs it; it
-needs the extra ``cuda``.
+Measured are cached tool output → program, for kernels of about 1,000 and 20,000 SASS instructions,
+and warm predictions of them, each of a new launch. `make bench` runs it; it needs the extra
+``cuda``.
 """
 
 from __future__ import annotations

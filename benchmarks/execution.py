@@ -1,8 +1,9 @@
-"""How fast blocks are executed: lane-instructions per second of both engines, whole code and slice.
+"""Speed of block execution: lane-instructions per second of both engines, whole code and slice.
 
-A regular kernel (matrix product), one whose warps part (sparse matrix by rows), one whose lanes
-search, one whose lanes part at every step; then how long a prediction of the sparse one takes that
-has to execute a sample. `make bench` runs it; it needs the extra ``cuda``.
+The kernels are a regular one (matrix product), one whose warps diverge (sparse matrix by rows), one
+whose lanes search, and one whose lanes diverge at every step. The time of a prediction of the
+sparse one, which has to execute a sample, follows. `make bench` runs it; it needs the extra
+``cuda``.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def grown(known: Mapping[str, Mapping[str, int]], current: _Counts) -> list[str]:
-    """What is more than 5 % above the record, or not on it; `make bench` writes a new one."""
+    """Return messages about counts more than 5 % above the record, or not in it."""
     complaints = []
     for scenario, counts in current.items():
         for name, count in counts.items():
@@ -69,7 +69,7 @@ def grown(known: Mapping[str, Mapping[str, int]], current: _Counts) -> list[str]
 
 
 def counts() -> _Counts:
-    """Of each scenario; caches are new, and no question is asked twice."""
+    """Count the work of each scenario; caches are new, and no question is asked twice."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PERFASSERT_CACHE_DIR"] = f"{folder}/cache"
         work_of = {}
@@ -86,7 +86,7 @@ def counts() -> _Counts:
 
 
 def scenarios(folder: Path) -> dict[str, Callable[[], object]]:
-    """In this order: what is compiled in one is cached in the next."""
+    """Return the scenarios in the order in which they run: later ones use cached compilations."""
     kernel = compiled.convolution("about 1,000")
     (folder / "rows.cu").write_text(execution.CODE)
     rows = pa.from_cuda(folder / "rows.cu", kernel="rows")

@@ -1,14 +1,14 @@
-"""How far the kernels of a folder of CUDA programs come as they are, and where they are lost.
+"""Stages that the kernels of a folder of CUDA programs reach unchanged, and causes of losses.
 
 ``python benchmarks/funnel.py FOLDER [--make] [--programs '*-cuda'] [--sample 120] [--limit 3]``
 
 A program is a folder with .cu files; a file that another one includes is part of that one. Include
 folders are the file's own and those above it; with ``--make`` macros, include folders and language
 options are those of the commands that the program's Makefile would run (``make -n``), as those of a
-``compile_commands.json`` are. Launch and arguments are stand-ins, so the predictions are to exist,
-not to be right. Templates that no text instantiates are asked for by name, with stand-ins as well.
-Each file and each kernel has a process with a time limit of its own: what it does not survive is
-counted.
+``compile_commands.json`` are. Launch and arguments are assumed values, so that the existence of
+predictions is checked, not their values. Templates that no text instantiates are requested by name,
+with assumed arguments. Each file and each kernel has a process with a time limit; crashes and
+timeouts are counted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', re.MULTILI
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
-    """Which programs, compiled how, for what."""
+    """Return a parser of the choice of programs, their compilation and the device."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=lambda text: Path(text).resolve())
     parser.add_argument("--programs", default="*", help="glob of the folders in it to look at")
@@ -83,13 +83,13 @@ def main() -> None:
 
 
 def each(options: argparse.Namespace, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """What comes of each, so many at a time as ``--jobs`` says."""
+    """Return the results of ``work`` for all items, ``--jobs`` at a time."""
     with ThreadPoolExecutor(options.jobs) as pool:
         return list(pool.map(work, items))
 
 
 def programs(options: argparse.Namespace) -> list[list[Path]]:
-    """The files of each program."""
+    """Return the files of each program."""
     sources: dict[Path, list[Path]] = {}
     for path in (p for folder in _folders(options) for p in sorted(folder.rglob("*.cu"))):
         sources.setdefault(path.parent, []).append(path)
@@ -116,7 +116,7 @@ def _units(files: list[Path]) -> list[Path]:
 
 
 def program(options: argparse.Namespace, files: list[Path]) -> list[dict[str, Any]]:
-    """What came of its files and of its first kernels."""
+    """Return the results of a program's files and of its first kernels."""
     rows = []
     for path in files:
         rows.append(row := run_step(options, path, ""))
@@ -155,7 +155,7 @@ def run_step(
 
 
 def _last_words(process: subprocess.Popen[str]) -> str:
-    """What was said by a process that has had its notice."""
+    """Return the output of a process that was asked to end; kill it if it does not."""
     try:
         return process.communicate(timeout=5.0)[0]
     except subprocess.TimeoutExpired:
@@ -200,7 +200,7 @@ def how(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 
 
 def commands(folder: Path) -> list[list[str]]:
-    """What the Makefile of a folder would run nvcc with; files and folders are absolute."""
+    """Return the nvcc commands that a folder's Makefile would run, with absolute paths."""
     if not any((folder / name).is_file() for name in ("Makefile", "makefile", "GNUmakefile")):
         return []
     command = ["make", "--dry-run", "--always-make", "--keep-going", "--print-directory"]
@@ -309,7 +309,10 @@ def stand_in(parameter: Any) -> Any:
 
 
 def cause(error: Exception) -> str:
-    """What is said first, without place, names and numbers; a file that is missing keeps its."""
+    """Return the first line of an error without place, names and numbers.
+
+    The name of a missing file is kept.
+    """
     message = str(error).strip().splitlines()[0]
     message = re.sub(r"^\S*\.\w+(?::\d+)*: ", "", message)
     if "file" not in message:
@@ -349,7 +352,7 @@ def report(rows: list[dict[str, Any]], seconds: float) -> None:
 
 
 def count_unused(row: dict[str, Any]) -> int:
-    """How many of the kernels written have no code: templates, text that is left out."""
+    """Count the kernels of a text that have no code: templates, and text that is not compiled."""
     return sum(name.rpartition("::")[2] not in row["names"] for name in row["written"])
 
 

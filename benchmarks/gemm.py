@@ -94,7 +94,7 @@ def main(device="a100", *sizes):
 
 
 def compare_stages(product, device, size=8192):
-    """What stages bring, and what they cost where shared memory holds fewer blocks."""
+    """Print the rates by number of stages: more of them leave shared memory for fewer blocks."""
     print(f"\nstages at {size}: TFLOPS (blocks per unit)")
     for tile in ((64, 128), (128, 128)):
         shown = []

@@ -1,4 +1,4 @@
-"""How the time of a prediction grows with a kernel's instructions, its loops' trips, and the grid.
+"""Growth of the time of a prediction with a kernel's instructions, loop trips, and grid.
 
 ``python benchmarks/growth.py`` prints, for each of them, processor seconds of sizes that lie a
 factor apart, and the exponent of the power law through them: least squares of the logarithms. It
@@ -54,7 +54,7 @@ def _ask(kernel: pa.CompiledKernel, **args: int) -> Callable[[int], object]:
 
 
 def by_instructions(folder: Path, lines: Sequence[int]) -> dict[int, float]:
-    """Of straight code, by its machine instructions."""
+    """Return the seconds of straight code, by its number of machine instructions."""
     found = {}
     for count in lines:
         path = folder / f"straight{count}.cu"
@@ -68,7 +68,7 @@ def by_instructions(folder: Path, lines: Sequence[int]) -> dict[int, float]:
 
 
 def by_trips(folder: Path, trips: Sequence[int]) -> dict[int, float]:
-    """Of one loop."""
+    """Return the seconds of one loop, by its trips."""
     path = folder / "loop.cu"
     path.write_text(_LOOP)
     kernel = pa.from_cuda(path)
@@ -76,7 +76,7 @@ def by_trips(folder: Path, trips: Sequence[int]) -> dict[int, float]:
 
 
 def by_blocks(blocks: Sequence[int]) -> dict[int, float]:
-    """Of a stencil by address expressions."""
+    """Return the seconds of a stencil described by address expressions, by blocks."""
     found = {}
     for count in blocks:
         field = pa.Field("a", "float32", (256 * (count + _RUNS),), halo=1)
@@ -89,7 +89,7 @@ def by_blocks(blocks: Sequence[int]) -> dict[int, float]:
 
 
 def exponent(seconds: Mapping[int, float]) -> float:
-    """Of the power law through the points."""
+    """Compute the exponent of the power law through the points."""
     slope = np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0]
     return float(slope)
 

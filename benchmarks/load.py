@@ -53,13 +53,13 @@ extern "C" __global__ void line(float* a) {
 
 
 def tests() -> None:
-    """Collected and run, each with an expectation."""
+    """Measure tests that are collected and run, each with an expectation."""
     with tempfile.TemporaryDirectory() as folder:
         session(Path(folder), 'p.expect(time="< 1 s")')
 
 
 def baselines() -> None:
-    """In one file: written, then compared."""
+    """Measure baselines in one file: they are written, then compared."""
     with tempfile.TemporaryDirectory() as folder:
         for option in ("--perf-update", "--perf-strict"):
             session(Path(folder), "perf.no_regression(p)", option)
@@ -110,7 +110,7 @@ def predict_part(part: tuple[tuple[str, pa.Launch], ...]) -> int:
 
 
 def launches() -> None:
-    """Different in size and block, of four kernels, three of them compiled."""
+    """Measure different launches of four kernels, three of them compiled."""
     pairs = questions()
     parts = [tuple(next(pairs) for _ in range(50)) for _ in range(20)]
     begin = time.monotonic()
@@ -120,7 +120,7 @@ def launches() -> None:
 
 
 def large() -> None:
-    """One of each."""
+    """Measure a large grid, a large trip count and a large kernel."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.cu"
         path.write_text(CODE.replace("BODY", "v = v * w + 1.5f; w = w * v + 2.5f;" * 25_000))
@@ -147,7 +147,7 @@ def show(what: str, kernel: pa.Kernel, launch: pa.Launch) -> None:
 
 
 def memory() -> None:
-    """What stays, after each 500."""
+    """Print the memory of the process after each 500 predictions."""
     pairs = questions()
     known: dict[str, pa.Kernel] = {}
     answers = []
@@ -218,7 +218,7 @@ def line_kernel(number: int) -> str:
 
 
 def listing() -> None:
-    """Of 5,000 kernels in 50 files."""
+    """Measure `perfassert kernels` for 5,000 kernels in 50 files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file in range(50):
@@ -241,14 +241,14 @@ def listing() -> None:
 
 
 def since(begin: float) -> str:
-    """Of the clock, and of all processors since this process began."""
+    """Return the seconds since ``begin``, and those of all processors since the process began."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     busy = sum(u.ru_utime + u.ru_stime for u in used)
     return f"{time.monotonic() - begin:.1f} s ({busy:.1f} s of processors)"
 
 
 def resident() -> float:
-    """MB of this process now."""
+    """Return the resident memory of this process, in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
 

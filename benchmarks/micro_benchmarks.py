@@ -23,7 +23,7 @@ def equation_1(instructions, warps, issue, completion):
 
 
 def launches(device):
-    """One block, or two, on each SM, by the warps that are resident there."""
+    """Yield (resident warps, launch) with one or two blocks on each SM."""
     for warps in range(1, device.max_warps_per_unit + 1):
         blocks = 1 if warps <= LARGEST_BLOCK else 2
         if warps % blocks == 0:

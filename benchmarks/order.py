@@ -1,4 +1,4 @@
-"""One question, one answer: digests of the same predictions in many orders, processes and threads.
+"""Check that predictions are the same in every order, process and thread, by their digests.
 
 ``python benchmarks/order.py [KERNELS] [ORDERS]`` draws so many random kernels (100, of which all
 that ``contradicted.toml`` keeps) and asks about four launches of each on three devices: in so many

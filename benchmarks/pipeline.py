@@ -47,7 +47,7 @@ def straight_line(instructions=1000, trips=40):
 
 
 def report(label, result, seconds):
-    """One line: what was simulated, how fast, how much of it was skipped."""
+    """Print one line: simulated instructions, speed, fraction that was skipped."""
     rate = result.instructions * (1 - result.skipped) / seconds / 1e6
     print(
         f"{label}: {result.instructions:.4g} warp instructions, {result.cycles:.6g} cycles in "
@@ -102,7 +102,7 @@ def blocks_apart():
 
 
 def anomalies():
-    """How much faster a slower instruction can make the paper's matrix multiplication."""
+    """Print the largest speedup of the paper's matrix multiplication by a slower instruction."""
     for size in (8, 16):
         table = latencies(FERMI, size)
         graph = matmul_graph(size).bound({"n": 256})

@@ -54,7 +54,7 @@ _SURE = 1.02
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One defect; ``place`` of the advice that names it, from 1 on, or 0."""
+    """Results for one defect; ``place`` of the advice that names it, from 1 on, or 0."""
 
     name: str
     first: str
@@ -93,7 +93,7 @@ def judge(suite, name: str, measured: dict[str, float]) -> Judged:
 
 
 def report(judged: Sequence[Judged]) -> str:
-    """Every defect, and what the advice on them comes to."""
+    """Return tables of the defects, and of how often advice names them."""
     rows = [
         (j.name, j.first, j.place or "–", f"{j.estimate:.2f}", f"{j.pair:.2f}", f"{j.measured:.2f}")
         for j in judged

@@ -54,7 +54,7 @@ _REPLACED = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the table, predicted; ``pair``: by the authors' own variant."""
+    """A predicted row of the published table; ``pair``: with the variant of the authors."""
 
     program: str
     optimization: str
@@ -186,7 +186,7 @@ def predict_row(
 
 
 def largest_launches(recorded: Path, kernel: str) -> list[pa.RecordedLaunch]:
-    """Of a kernel: some of those with the most blocks, evenly spread."""
+    """Return some launches of a kernel, evenly spread over those with the most blocks."""
     launches = [r for r in pa.launches(recorded) if r.name.partition("(")[0] == kernel]
     most = max(r.launch.blocks for r in launches)
     largest = [r for r in launches if r.launch.blocks == most]
@@ -194,7 +194,7 @@ def largest_launches(recorded: Path, kernel: str) -> list[pa.RecordedLaunch]:
 
 
 def with_block(launch: pa.Launch, block: Sequence[int] | None) -> pa.Launch:
-    """As many threads in other blocks."""
+    """Return a launch of as many threads, in blocks of another size."""
     if block is None:
         return launch
     sides = zip(launch.grid, launch.block, block, strict=True)
@@ -203,7 +203,7 @@ def with_block(launch: pa.Launch, block: Sequence[int] | None) -> pa.Launch:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """Every row, and what the ways of estimating come to."""
+    """Return tables of the rows, and of the errors of the ways of estimating."""
     own = table(
         ("program", "optimization", "rank", "estimate", "pair", "achieved", "authors"),
         [

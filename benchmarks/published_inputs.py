@@ -92,7 +92,7 @@ def symbols(folder: Path) -> list[str]:
 
 
 def points(folder: Path) -> list[str]:
-    """As many points of 34 features as kdd_cup has."""
+    """Write as many points of 34 features as kdd_cup has."""
     draw = random.Random(_SEED)
     features = [" ".join(f"{draw.random():.4f}" for _ in range(34)) for _ in range(1000)]
     write_lines(folder / "points.txt", (f"{n} {features[n % 1000]}" for n in range(494_020)))
@@ -100,7 +100,7 @@ def points(folder: Path) -> list[str]:
 
 
 def image(folder: Path) -> list[str]:
-    """A grey image of 502×458, where srad looks for it."""
+    """Write a grey image of 502×458 to the place where srad expects it."""
     draw = random.Random(_SEED)
     place = folder / "../../../data/srad"
     place.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def image(folder: Path) -> list[str]:
 
 
 def write_lines(path: Path, lines: Iterable[object]) -> None:
-    """One item a line."""
+    """Write one item per line."""
     with path.open("w") as out:
         out.writelines(f"{line}\n" for line in lines)
 

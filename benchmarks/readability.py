@@ -1,4 +1,4 @@
-"""What a reader of the source meets: names, comments, docstrings and lines, by package.
+"""Readability figures of the source: names, comments, docstrings and lines, by package.
 
 Usage: python benchmarks/readability.py [CHECKOUT]     (default: this one)
 """

@@ -119,7 +119,7 @@ class Way:
     seen_by: str
 
     def row(self) -> list[str]:
-        """What, before, now, what shows it."""
+        """Return a row of the table: subject, result before, result now, evidence."""
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder)
             cache = {"PERFASSERT_CACHE_DIR": str(here / "cache")}
@@ -128,7 +128,7 @@ class Way:
 
 
 def answer(attempt: Callable[[], str]) -> str:
-    """What it says, or the last line of the error: the remedy, where one is offered."""
+    """Return the result of an attempt, or the last line of its error, which is the remedy."""
     try:
         return attempt()
     except pa.PerfAssertError as error:
@@ -138,7 +138,7 @@ def answer(attempt: Callable[[], str]) -> str:
 
 
 def summarize(kernel: Any, args: dict[str, Any] | None = None, device: str = A100) -> str:
-    """The prediction of 65536 threads, in a line."""
+    """Return the prediction of 65536 threads as one line."""
     p = pa.predict(kernel, pa.Launch(THREADS // 256, 256, args or {}), device)
     moved = f"{p.volumes.l2_load.total} loaded, {p.volumes.l2_store.total} stored"
     return f"predicted: {moved}, {p.confidence}"
@@ -166,7 +166,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
 
 
 def same_as_python(path: Path, kernel: str, given: Sequence[str], **python: Any) -> str:
-    """Whether ``perfassert predict`` gives the bytes and cycles of ``pa.predict``."""
+    """Compare ``perfassert predict`` with ``pa.predict``, and return the result as text."""
     args = python.pop("args")
     launch = ("--device", A100, "--grid", "256", "--block", "256", "--json")
     code, out, err = command("predict", str(path), "--kernel", kernel, *launch, *given)
@@ -332,7 +332,7 @@ def arguments() -> Iterator[Way]:
 
 
 def addresses_of_arrays(here: Path) -> str:
-    """How many are in closed form."""
+    """Return the number of accesses in closed form, as text."""
     code, out, err = command("explain", str(write_file(here, ARRAYS)), "--device", A100, "--json")
     if code:
         return f"exit code {code}: {err.splitlines()[-1]}"
@@ -341,7 +341,7 @@ def addresses_of_arrays(here: Path) -> str:
 
 
 def runs_until_bound(here: Path) -> str:
-    """Gives what the error asks for, until there is none."""
+    """Add the arguments that each error names, until the kernel is predicted."""
     kernel, args = pa.from_cuda(write_file(here, FIVE)), dict[str, int]()
     values = {"n": THREADS, "rows": 64, "pitch": THREADS, "step": 2, "first": 4}
     for run in range(8):
@@ -380,5 +380,5 @@ def under_seeds(here: Path) -> str:
 
 
 def rows() -> list[list[str]]:
-    """What, 0.1.0, here, seen by."""
+    """Return the rows of the table: subject, result of 0.1.0, result here, evidence."""
     return [way.row() for part in (targets, set_up, arguments, names) for way in part()]

@@ -163,7 +163,7 @@ def digest(*files: Path) -> str:
 
 
 def main(others: list[str]) -> int:
-    """How many digests differ from the first line's."""
+    """Print the digests of all places; return how many differ from those of the first line."""
     first: dict[str, str] = {}
     different = 0
     columns = ("baselines", *FORMATS)

@@ -64,7 +64,7 @@ def random_kernels(count: int) -> Iterator[tuple[str, pa.Kernel, pa.Launch, str]
 
 
 def digest(kernel: pa.Kernel, launch: pa.Launch, device: str) -> tuple[str, float]:
-    """Of a prediction, or of the error that there is in its place."""
+    """Return the digest and the time of a prediction; of an error, the digest of its type and 0."""
     try:
         data = pa.predict(kernel, launch, device).to_dict(diagnosis=False)
     except pa.PerfAssertError as error:

@@ -42,7 +42,10 @@ class Space:
             yield dict(zip(self.choices, values, strict=True))
 
     def neighbours(self, of: Configuration) -> Iterator[Configuration]:
-        """One choice changed to its next or previous value, or to any other if values are names."""
+        """Yield the configurations that differ in one choice.
+
+        A number changes to its next or previous value, a name to any other one.
+        """
         for name, values in self.choices.items():
             at = values.index(of[name])
             named = isinstance(of[name], str)

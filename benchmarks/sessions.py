@@ -117,7 +117,7 @@ def main(runs: str = "1") -> None:
 
 
 def session(folder: Path) -> str:
-    """One run of pytest, in words."""
+    """Run pytest once, and return the result as text."""
     passed, spent_seconds, clock, tools = run_session(folder)
     started = ", ".join(f"{count} {tool}" for tool, count in sorted(tools.items()))
     return (
@@ -127,7 +127,7 @@ def session(folder: Path) -> str:
 
 
 def run_session(folder: Path) -> tuple[str, float, float, Counter[str]]:
-    """One run of pytest: its result, seconds of CPU and of the clock, and the tools it started."""
+    """Run pytest; return its result, seconds of CPU and clock, and the tools that it started."""
     (folder / "test_kernels.py").write_text(TESTS.format(folder=str(KERNELS)))
     log = folder / "session.log"
     log.unlink(missing_ok=True)
@@ -147,13 +147,13 @@ def run_session(folder: Path) -> tuple[str, float, float, Counter[str]]:
 
 
 def environment_with(**more: str) -> dict[str, str]:
-    """In which Python keeps what it compiles, as it does for users."""
+    """Return an environment in which Python caches compiled modules, as it does for users."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, **more}
 
 
 def spent() -> float:
-    """Seconds of CPU of finished processes, their own included."""
+    """Return the seconds of CPU of finished child processes, their children included."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

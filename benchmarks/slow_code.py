@@ -31,9 +31,9 @@ SLOWER = 1.02
 
 @dataclass(frozen=True)
 class Variant:
-    """What every thread does besides, loops once, all else 32 times.
+    """A kernel with inserted code: every thread executes a loop once, or other code 32 times.
 
-    ``free``: the document that says that it costs nothing. ``since``: compute capability.
+    ``free``: the document that says that the code costs nothing. ``since``: compute capability.
     """
 
     kernel: str
@@ -88,7 +88,7 @@ COUNTED = ("no recurrence within", "sectors of a block are counted")
 
 @dataclass(frozen=True)
 class Result:
-    """``times``: its time over that of the plain kernel."""
+    """The prediction of a variant; ``times``: its time over that of the plain kernel."""
 
     kernel: str
     times: float
@@ -96,24 +96,24 @@ class Result:
     announced: tuple[str, ...]
 
     def is_free_in_silence(self) -> bool:
-        """Whether it neither costs time nor is announced."""
+        """Return True if the variant neither costs time nor is announced."""
         return self.times < SLOWER and not self.announced
 
 
 def variants_of(device: str) -> tuple[Variant, ...]:
-    """Those that the device can execute."""
+    """Return the variants that the device can execute."""
     capability = int(re.sub(r"\D", "", pa.device(device).arch))
     return tuple(v for v in VARIANTS if capability >= v.since)
 
 
 def predict(kernel: str, device: str) -> pa.Prediction:
-    """One launch with a thread for each element; nothing is said of what buffers hold."""
+    """Predict a launch with a thread for each element, without contents of buffers."""
     launch = pa.Launch.cover(THREADS, 256, args={"n": THREADS})
     return pa.predict(pa.from_cuda(SOURCE, kernel), launch, device)
 
 
 def compare_variants(device: str) -> Iterator[Result]:
-    """With the plain kernel, in the order of the list."""
+    """Yield comparisons of the variants with the plain kernel, in the order of the list."""
     plain = predict("base", device)
     for variant in variants_of(device):
         prediction = predict(variant.kernel, device)
@@ -138,7 +138,7 @@ def _without_figures(text: str) -> str:
 
 
 def table(device: str, found: Sequence[Result], before: Mapping[str, Any]) -> str:
-    """As text; ``before``: results of another version by kernel."""
+    """Return the results as a table; ``before``: results of another version by kernel."""
     rows = []
     for variant, result in zip(variants_of(device), found, strict=True):
         row = [variant.what, f"{result.times:.2f}", result.confidence, _say(variant, result)]

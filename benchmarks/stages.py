@@ -1,4 +1,4 @@
-"""Where the time of a prediction goes, by stage: the table of ``docs/results/speed.md``.
+"""Shares of the stages in the time of a prediction: the table of ``docs/results/speed.md``.
 
 ``python benchmarks/stages.py`` profiles warm predictions in this process, and prints for each
 scenario of ``turns.py`` that stays in it the share of the time that each stage takes.
@@ -33,7 +33,7 @@ STAGES = {
 
 
 def shares(work: Callable[[], object]) -> dict[str, float]:
-    """Of the profiled time, by stage; what no stage has is ``rest``."""
+    """Return each stage's share of the profiled time; ``rest`` is the time of no stage."""
     profile = cProfile.Profile()
     profile.runcall(work)
     stats = pstats.Stats(profile)

@@ -56,7 +56,7 @@ def main() -> None:
 
 @contextmanager
 def dask_address(workers: int) -> Iterator[str | None]:
-    """Of a local cluster; None for no workers."""
+    """Yield the address of a local cluster; None for no workers."""
     if not workers:
         yield None
         return
@@ -67,7 +67,7 @@ def dask_address(workers: int) -> Iterator[str | None]:
 
 
 def predict(numbers: range) -> float:
-    """Predict these; the peak of this process's memory so far, in MB."""
+    """Predict these kernels; return the peak memory of this process so far, in MB."""
     kernel, device = pa.from_cuda(SAXPY, "saxpy"), pa.device("a100")
     for number in numbers:
         blocks = 4096 + number

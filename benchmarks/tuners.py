@@ -1,4 +1,4 @@
-"""What tuners lose that measure the best tenth by prediction, on published tuning spaces.
+"""Losses of tuners that measure only the predicted best tenth, on published tuning spaces.
 
 ``python benchmarks/tuners.py [--rows 500] [--keep 0.1] SUITE...``, for example
 ``validation/xgemm_rtx3090.toml validation/convolution_rtx3090.toml``, with the measured data in

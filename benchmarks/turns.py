@@ -194,7 +194,7 @@ SCENARIOS = {
 
 
 def _python(root: Path, cache: Path, *words: str, cwd: Path | None = None, most: int = 0) -> str:
-    """What a new process prints; it may end with a status up to ``most``."""
+    """Return the output of a new process, which may end with a status up to ``most``."""
     environment = sessions.environment_with(
         PYTHONPATH=f"{root / 'src'}",
         PERFASSERT_CACHE_DIR=f"{cache}/cache",

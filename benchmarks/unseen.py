@@ -45,7 +45,7 @@ class Case:
     more: dict[str, Any] = field(default_factory=dict)
 
     def row(self) -> list[str]:
-        """What, before, now, right, confidence."""
+        """Return a row of the table: case, result before, result now, right result, confidence."""
         try:
             launch = pa.Launch(self.grid, self.block, self.args)
             kernel = pa.from_cuda(SOURCE, self.kernel, **self.more)
@@ -57,17 +57,17 @@ class Case:
 
 
 def in_bytes(value: float) -> str:
-    """As quantities of the package are printed."""
+    """Return a number of bytes as the package prints it."""
     return str(Quantity(float(value), "B"))
 
 
 def loads(p: pa.Prediction) -> str:
-    """Bytes from the L2, of kernels that use none twice."""
+    """Return the bytes loaded from the L2, for kernels that use none twice, as text."""
     return f"{p.volumes.l2_load.total} loaded"
 
 
 def stores(p: pa.Prediction) -> str:
-    """Bytes to the L2."""
+    """Return the bytes stored to the L2, as text."""
     return f"{p.volumes.l2_store.total} stored"
 
 
@@ -213,7 +213,8 @@ def others() -> Iterator[Case]:
 
 
 def measured_cases() -> Iterator[Case]:
-    """What HeCBench's counters showed; right by arithmetic, where that says it."""
+    """Yield cases that HeCBench's counters showed; the right result follows from arithmetic if
+    possible."""
     blocks, n = 108 * 8 * 4, 20_000
     peak = blocks * 256 * n * 64 / 19.5e12
     yield Case("long blocks, four waves", "1.94 times", "long_blocks", time_text,

@@ -26,7 +26,7 @@ _UNKNOWN = frozenset((Kind.UNKNOWN, Kind.LOST))
 
 @dataclass
 class Tally:
-    """Of one architecture. ``places`` has the kernels that an opcode was met in."""
+    """Counts for one architecture; ``places``: opcode → kernels in which it occurs."""
 
     modules: int = 0
     kernels: int = 0

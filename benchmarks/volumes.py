@@ -17,7 +17,7 @@ FOLDS = {"plain": (1, 1), "2y": (2, 1), "2z": (1, 2)}
 
 
 def blocks():
-    """Every block of 1024 threads made of powers of two, at most 64 deep."""
+    """Return the blocks of 1024 threads whose extents are powers of two, at most 64 in z."""
     powers = [2**i for i in range(11)]
     return [
         (x, y, z) for x in powers for y in powers for z in powers if x * y * z == 1024 and z <= 64
