@@ -61,7 +61,7 @@ def reworded(content, dice):
 
 
 def _once(pattern, line, new, dice):
-    """One of the matches replaced."""
+    """Return the line with one of the matches replaced."""
     found = list(pattern.finditer(line))
     if not found:
         return line
@@ -70,7 +70,7 @@ def _once(pattern, line, new, dice):
 
 
 def elf(content, path):
-    """Every fact of a cubin, without a tool."""
+    """Read all facts of a cubin, without a tool."""
     cubin = Cubin(content, str(path))
     for name in cubin.kernels():
         cubin.registers(name), cubin.shared_bytes(name), cubin.local_bytes(name)
@@ -98,19 +98,20 @@ def stated(content):
 
 
 def built(content, path):
-    """By all tools, and described."""
+    """Build and describe a file by all tools."""
     path.write_bytes(content)
     kind = "ptx" if path.suffix == ".ptx" else "cubin"
     describe(build(Source(path, kind), "sm_80"))
 
 
 def survives(reader, content, path, count, seed, text=False):
-    """How many of ``count`` mutations were refused; any error but our own comes out."""
+    """Count the mutations of ``count`` that are rejected; any error but PerfAssertError is
+    raised."""
     return sum(refused(reader, content, path, f"{seed}-{n}", text) for n in range(count))
 
 
 def refused(reader, content, path, seed, text=False):
-    """Whether this mutation was; every other one of a ``text`` is reworded."""
+    """Return True if a mutation is rejected; half of those of a ``text`` are reworded."""
     dice = random.Random(seed)
     way = reworded if text and dice.random() < 0.5 else mutated
     try:

@@ -1,4 +1,4 @@
-"""What comes with a pull request is data: it reads no file outside, and tells nobody's secrets."""
+"""Tests that files of a pull request are data: they read no file outside and reveal no secrets."""
 
 import ast
 import json
@@ -90,7 +90,7 @@ def test_options_of_a_file_are_checked(tmp_path):
 
 
 def test_links_and_line_tables_show_no_secret(tmp_path, monkeypatch):
-    """Of a name that ends like a source's, and of whatever the lines of PTX name."""
+    """A link with the name of a source, and a file named in lines of PTX, are not shown."""
     (tmp_path / "s.env").write_text(SECRET)
     (tmp_path / "link.h").symlink_to(tmp_path / "s.env")
     (tmp_path / "own.cu").write_text("one\n")
@@ -332,7 +332,7 @@ DEVICE = 'schema = 1\nname = "mine"\nextends = "{base}"\n'
 
 
 def test_device_files_lie_inside(project):
-    """By whatever name: in TOML, in Python, or extended by one that lies inside."""
+    """A device file outside is rejected, also behind a link or extended by a file inside."""
     (project / "mine.toml").write_text(DEVICE.format(base="A100-SXM4-40GB"))
     assert pa.device(project / "mine.toml").arch == "sm_80"
     outside = project.parent / "mine.toml"
@@ -380,7 +380,7 @@ OPENED_ELSEWHERE = {
 
 
 def opens_files(path):
-    """Whether its code does; an example in a docstring is no code."""
+    """Return True if the code of a file opens files; examples in docstrings do not count."""
     nodes = ast.walk(ast.parse(path.read_text("utf-8")))
     called = [n.func for n in nodes if isinstance(n, ast.Call)]
     methods = {f.attr for f in called if isinstance(f, ast.Attribute)}
@@ -389,7 +389,7 @@ def opens_files(path):
 
 
 def test_files_of_strangers_are_opened_by_one_function():
-    """Every other place that opens a file has a reason here; a new one has to find its own."""
+    """Other places that open a file have a reason in the list; a new one needs a reason."""
     package = ROOT / "src" / "perfassert"
     found = {
         path.relative_to(package).as_posix()
@@ -418,7 +418,7 @@ class TestFilesNamedByLines:
         return str(caught.value)
 
     def test_relative_to_the_folder_of_the_tools(self, tmp_path, monkeypatch):
-        """Where it is none from the folder that the command was started in."""
+        """A path that is only valid from the folder of the tools reveals no file."""
         (tmp_path / "s.env").write_text(SECRET)
         (tmp_path / "deep" / "er").mkdir(parents=True)
         monkeypatch.chdir(tmp_path / "deep" / "er")
@@ -428,7 +428,7 @@ class TestFilesNamedByLines:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
     def test_the_environment_of_the_command(self, tmp_path):
-        """By a file of tests alone: its include folder is what the sandbox lets tools read."""
+        """A file of tests whose include folder is ``/`` cannot let tools read the environment."""
         code = (
             "import os\n"
             "from pathlib import Path\n"
@@ -464,7 +464,7 @@ class TestFilesNamedByLines:
         "line", [b'#\0include "../secret.h"\n', b'#inc\\\0\nlude "../secret.h"\n']
     )
     def test_a_header_with_a_nul(self, project, monkeypatch, line):
-        """Which GCC passes over, as it does over blanks."""
+        """An include with a NUL, which GCC skips like a blank, reveals no file."""
         monkeypatch.setenv("PERFASSERT_SANDBOX", "off")
         (project.parent / "secret.h").write_text("hunter2 x;\n")
         (project / "own.cuh").write_bytes(line)
@@ -494,7 +494,8 @@ def test_what_is_not_included_says_nothing_of_what_is_there(project):
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/zero and its limit are Linux's")
 @pytest.mark.parametrize("confined", [True, False])
 def test_no_device_is_read_as_a_header(project, confined):
-    """It would never end; here the process may have 1 GB more than it starts with."""
+    """Reading ``/dev/zero`` would never end; here the process may use 1 GB more than at its
+    start."""
     (project / "k.cu").write_text(f'#include "/dev/zero"\n{KERNEL}')
     code = (
         "import resource, sys\nfrom pathlib import Path\n"

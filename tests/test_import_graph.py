@@ -26,7 +26,7 @@ def imported(tree, modules):
 
 
 def import_graph(root):
-    """By dotted name; a package is its ``__init__``."""
+    """Return the graph of imports by dotted name; a package is its ``__init__``."""
     paths = {}
     for path in root.rglob("*.py"):
         parts = (root.name, *path.relative_to(root).with_suffix("").parts)

@@ -1,4 +1,4 @@
-"""What importing costs: nothing but the standard library until something is touched."""
+"""Tests of the cost of imports: only the standard library is loaded until a name is used."""
 
 import subprocess
 import sys

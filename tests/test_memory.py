@@ -1,4 +1,4 @@
-"""What remembers: sessions, and pure functions of strings and numbers, each with a bound.
+"""Tests of state that outlives a call: sessions, and bounded caches of pure functions.
 
 A cache on kernels or launches, a context variable, or a container of a module that functions write
 to would let an answer depend on what was asked before. Each one that is left has its reason here.

@@ -54,7 +54,8 @@ def participles(tree):
 
 
 def untelling_variables(tree):
-    """Where a variable or a parameter gets a name that does not say what it holds."""
+    """Yield the places where a variable or a parameter has a name that does not say what it
+    holds."""
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     fields = {id(i.target) for c in classes for i in c.body if isinstance(i, ast.AnnAssign)}
     for node in ast.walk(tree):

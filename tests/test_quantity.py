@@ -109,7 +109,7 @@ SCALARS = [np.int8, np.int32, np.uint64, np.int64]
 
 
 class TestNumbersOfUsers:
-    """Those of numpy are those of Python; what is none is an error that names the argument."""
+    """Tests that numpy's numbers are accepted as Python's, and that other values are errors."""
 
     @pytest.mark.parametrize("kind", SCALARS)
     def test_integers_of_numpy(self, kind):

@@ -1,4 +1,4 @@
-"""Where the toolchain is required, a test that was skipped for want of it fails."""
+"""Tests that a test skipped for lack of the toolchain fails if the toolchain is required."""
 
 from pathlib import Path
 

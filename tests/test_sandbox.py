@@ -119,7 +119,7 @@ print(build(Source(Path(sys.argv[1]), "cuda"), "sm_80").mangled)
 @linux
 @pytest.mark.skipif(tools.find("nvrtc") is None, reason="NVRTC is not installed")
 def test_a_lower_limit_of_memory_stays(tmp_path, monkeypatch):
-    """As clusters set it: ``ulimit -v`` below what tools may have by default."""
+    """A limit such as a cluster's ``ulimit -v``, below the default of tools, is kept."""
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "k.cu").write_text("__global__ void k(float* x) { x[threadIdx.x] = 1; }\n")
     done = subprocess.run(
@@ -134,7 +134,7 @@ def test_a_lower_limit_of_memory_stays(tmp_path, monkeypatch):
 @pytest.mark.parametrize("host", ["#include <cstdio>\n", ""])
 @pytest.mark.parametrize("asked", ['#define F "{0}"\n#include F\n', '#include "{0}"\n'])
 def test_a_compiler_reads_no_file_elsewhere(tmp_path, monkeypatch, host, asked):
-    """What looks like no source is not among the folders that a compiler needs."""
+    """A file that does not look like a source is not in the folders that a compiler may read."""
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "id_rsa").write_text("#pragma once\nint hunter2 = ;\n")
@@ -210,7 +210,7 @@ def test_a_child_in_a_session_of_its_own_ends_with_the_tool(tmp_path):
 
 
 def fixes_addresses():
-    """Whether this system lets a process choose; containers may forbid it."""
+    """Return True if this system lets a process fix its addresses; containers may forbid it."""
     code = "import ctypes; print(ctypes.CDLL(None).personality(0x0040000) >= 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout == "True\n"

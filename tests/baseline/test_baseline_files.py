@@ -117,7 +117,7 @@ def test_a_lock_that_is_left_where_there_are_no_others(file, monkeypatch):
 
 
 def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
-    """As long as it gets on we wait; that it was killed is seen by its not getting on."""
+    """A lock of another host is waited for while that host makes progress, and taken over after."""
     monkeypatch.setattr(files, "_PATIENCE", 0.3)
     write(file, Update({key(1): ENTRY}))
     lock = lock_of(file)

@@ -39,7 +39,7 @@ def test_nothing_is_said_of_a_time_that_has_not_risen():
 
 
 def test_the_bound_that_decides_is_reverted():
-    """Of 300 cycles of shared memory and L1, 190 are new: 20 µs less 12.7, below the 8 of DRAM."""
+    """Reverting 190 new of 300 cycles of shared memory leaves 20 − 12.7 µs, below 8 µs of DRAM."""
     new = after(time=22e-6, shared_wavefronts=200, instructions=1500, bounds={"shared": 20e-6})
     explanation = explain(BEFORE, new)
     texts = [cause.text for cause in explanation.causes]

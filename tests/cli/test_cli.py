@@ -24,7 +24,8 @@ def test_devices(capsys):
 
 @pytest.fixture(scope="module")
 def data_of_a100():
-    """What ``perfassert devices a100 --json`` prints: it predicts examples, many times."""
+    """Return the output of ``perfassert devices a100 --json``, which predicts examples many
+    times."""
     with redirect_stdout(StringIO()) as printed:
         assert main(["devices", "a100", "--json"]) == 0
     return json.loads(printed.getvalue())

@@ -188,7 +188,7 @@ def test_a_side_without_a_name(repository, capsys):
 @pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("head", ["HEAD", "."])
 def test_what_is_built_hides_no_source(repository, capsys, head):
-    """One compiled file of the base, committed, was all that was read of the head."""
+    """A compiled file that is committed in the base does not hide the sources of the head."""
     nvcc = tools.find("nvcc")
     if nvcc is None:
         pytest.skip("nvcc is not installed")

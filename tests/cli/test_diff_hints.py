@@ -276,7 +276,7 @@ def test_a_slower_body_is_slower(change, capsys):
 
 
 def test_lines_of_the_head_that_a_person_asks_for(change, capsys):
-    """Each side then has the lines of its own file."""
+    """Line numbers of hints refer, for each side, to its file."""
     head = swap(KERNEL, MANY, FEW).replace(MANY, HEAVY)
     lines = 'trip_counts = { "k.cu:3" = 2, "k.cu:4" = 1000 }'
     change({"k.cu": KERNEL}, {"k.cu": head}, GIVEN, lines)

@@ -348,7 +348,7 @@ def git(*words):
 
 
 def test_a_source_that_the_build_generates(sides, capfd):
-    """It is no file of the revision; what is compared is what the build made."""
+    """A source that is no file of the revision is compared as the build generates it."""
     git("init", "-q", "-b", "main")
     for side, text in (("base", FAST), ("head", SLOW)):
         Path("copied.txt").write_text(text)

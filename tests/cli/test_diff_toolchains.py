@@ -117,7 +117,7 @@ def test_registers_and_spills_of_two_assemblers(assemblers, tmp_path, capsys):
 
 @pytest.mark.skipif("os.name != 'posix'", reason="the fake tools are shell scripts")
 def test_one_toolchain_assembles_both_sides(assemblers, tmp_path, capsys):
-    """It was ignored for PTX."""
+    """The option ``--toolchain`` also applies to PTX."""
     (tmp_path / "wide.ptx").write_text(wide_ptx())
     path = str(tmp_path / "wide.ptx")
     code, document = compared(capsys, path, path, "--toolchain", "12.94")

@@ -1,4 +1,4 @@
-"""What commands say of themselves."""
+"""Tests of the help texts of commands."""
 
 import argparse
 import shlex
@@ -10,7 +10,7 @@ from perfassert.cli.main import main
 
 
 def commands_of(parser, path=()):
-    """Every command, with the words that lead to it."""
+    """Yield the commands, each with the words that lead to it."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():

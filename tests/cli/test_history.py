@@ -25,7 +25,7 @@ def entry(registers):
 
 
 def commit(number, text):
-    """For ``git fast-import``."""
+    """Return a commit as input for ``git fast-import``."""
     message, content = f"change {number}".encode(), text.encode()
     return b"".join(
         [
@@ -182,7 +182,7 @@ def test_a_range_begins_with_what_was_before_it(here, capsys):
 
 @pytest.mark.parametrize("ending", [b"\r\n", b"\n# \xff\n"], ids=["CRLF", "no UTF-8"])
 def test_files_are_read_to_the_byte(here, capsys, ending):
-    """What git says of the next file begins where this one ends, however long its text is."""
+    """The text of a file ends at the right byte, whatever its line endings are."""
     name = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false",
             "-c", "core.autocrlf=false"]  # fmt: skip
     before = Path(FILE).read_bytes()

@@ -22,7 +22,7 @@ LAUNCH = {"source": "k.cu", "device": "a100", "grid": 4096, "block": [256], "arg
 
 
 def in_session(folder, use):
-    """What ``use`` makes of a session with a server that was started in the folder."""
+    """Return the result of ``use`` on a session with a server that was started in the folder."""
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
@@ -90,7 +90,7 @@ def test_a_prediction(tmp_path, toolchain):
 
 
 def test_odd_questions(tmp_path):
-    """Each has an answer without a word of the inside, and the next one is answered, too."""
+    """Odd questions get an answer that reveals no internals, and the next question is answered."""
     (tmp_path / "secret.cu").symlink_to("/etc/passwd")
     odd = [
         ("predict", {**LAUNCH, "source": "x" * 1_000_000}),

@@ -1,4 +1,4 @@
-"""What commands print of strangers' texts is text: no control character, no command to GitHub."""
+"""Tests that printed texts of strangers have no control characters or commands to GitHub."""
 
 import io
 import os

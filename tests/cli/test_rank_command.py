@@ -40,7 +40,7 @@ def source(tmp_path):
 
 
 def rank(source, *options):
-    """In this process, as others would not know the front end."""
+    """Run ``perfassert rank`` in this process, since other processes do not know the front end."""
     where = ["--device", "a100", "--domain", "640,512,512", "--jobs", "1"]
     return main(["rank", source, *where, *options])
 
@@ -142,7 +142,7 @@ def test_shapes_are_no_wider_than_the_domain_needs():
 
 
 def test_many_launches_are_predicted_by_several_processes(source, monkeypatch, capsys):
-    """What is left after a while is handed over; the result is the same."""
+    """Launches that are left after a while go to other processes; the result is the same."""
     handed = []
 
     class Pool:

@@ -78,7 +78,7 @@ def test_changes(before, capsys, texts, changes):
 
 
 def test_arguments_that_are_not_changed_stay():
-    """In Python ``args`` replaces all of them."""
+    """Arguments that are not named keep their values; in Python ``args`` replaces all of them."""
     launch = pa.Launch(1, 32, {"a": 2.0, "n": 5, "box": {"low": 1, "high": 9}})
     changes = changes_of(["args.n=7", "args.box.high=8", "flops=2"], launch)
     assert changes == {"flops": 2, "args": {"a": 2.0, "n": 7, "box": {"low": 1, "high": 8}}}

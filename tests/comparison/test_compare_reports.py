@@ -287,7 +287,7 @@ def test_metrics_of_plug_ins(files, double, capsys):
 
 
 def test_the_line_of_a_test_is_a_number(files, double, single, capsys, monkeypatch, tmp_path):
-    """It stands in an annotation of GitHub, where a text could begin another one."""
+    """The line of a test must be a number, since a text could begin another GitHub annotation."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     line = "1::x\n::error::y"
     arguments = files([a_test("test_a", single, line=line)], [a_test("test_a", double, line=line)])

@@ -12,7 +12,7 @@ from perfassert.frontends.cuda.kernels import Hints
 
 
 def code(text, machine, name="k.cu", loads=False):
-    """Each line of ``text`` that has a letter has a loop, or a load."""
+    """Return code in which each line of ``text`` that is not blank has a loop, or a load."""
     lines = text.split("\n")
     places = [
         Place((f"{name}:{n}",), f"/side/{name}", n, " ".join(line.split()))

@@ -25,7 +25,7 @@ def test_a_name_goes_before_the_code():
 
 
 def test_a_kernel_of_one_name_stays_in_its_file():
-    """In both files it has changed, and the head lists the files the other way round."""
+    """Kernels of one name are paired by file, though both changed and the order differs."""
     base = [info("k", "1"), info("k", "2")]
     head = [info("k", "3"), info("k", "4")]
     files = {id(base[0]): "a.cu", id(base[1]): "b.cu", id(head[0]): "b.cu", id(head[1]): "a.cu"}

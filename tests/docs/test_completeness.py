@@ -55,7 +55,7 @@ def inside_docs(path: Path) -> bool:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """Return the anchors that GitHub makes of the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text("utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
@@ -134,7 +134,7 @@ def test_the_plugin_page_has_every_hook() -> None:
 
 
 def test_the_architecture_page_names_what_exists() -> None:
-    """Every folder and file of code or data that it mentions."""
+    """The folders and files that the page mentions exist."""
     page = (ROOT / "docs/explanation/architecture.md").read_text("utf-8")
     named = {n for n in re.findall(r"`([\w/.*]+(?:/|\.py|\.toml))`", page) if "NAME" not in n}
     assert len(named) > 30
@@ -150,7 +150,7 @@ def test_the_changelog_says_each_thing_once() -> None:
 
 
 def test_the_readme_says_how_right_predictions_are() -> None:
-    """In the figures of the page of accuracy, which ``make accuracy`` writes."""
+    """The figures are those of the page of accuracy, which ``make accuracy`` writes."""
     page = (ROOT / "docs" / "results" / "accuracy.md").read_text("utf-8")
     rows, share = re.findall(r"^\| all +\| (\d+) +\| ([\d.]+ %)", page, re.M)[0]
     (sentence,) = re.findall(r"<!-- accuracy -->(.*)<!-- end -->", README.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Every public name says what its parameters mean and has an example, which runs."""
+"""Tests that public names document their parameters and have an example, which runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def parameters(function: object) -> list[str]:
 
 
 def members(cls: type) -> dict[str, object]:
-    """What a class has of itself and of those classes of the package that it extends."""
+    """Return the members of a class, including those of the package's classes that it extends."""
     owners = [owner for owner in cls.__mro__ if owner.__module__.startswith("perfassert")]
     return {name: member for owner in reversed(owners) for name, member in vars(owner).items()}
 
@@ -143,7 +143,7 @@ def test_the_first_line_is_a_sentence_of_its_own(name: str) -> None:
 
 
 def examples(name: str) -> list[doctest.DocTest]:
-    """Of a public name and, if it is a class, of its members."""
+    """Return the examples of a public name and, if it is a class, of its members."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = finder.find(PUBLIC[name], name, module=False, globs={})
     return [test for test in found if test.examples]
@@ -158,7 +158,7 @@ def test_a_name_has_an_example(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that doctest skips, too, where what they need is installed."""
+    """The examples run, also those that doctest skips, if what they need is installed."""
     if name in NEED:
         monkeypatch.chdir(GENERATED)
         missing = [what for what in NEED[name].split() if not is_installed(what)]

@@ -1,4 +1,4 @@
-"""Every snippet of the documentation runs: page by page, in reading order, in one namespace.
+"""Tests that run the snippets of the documentation, page by page, in one namespace per page.
 
 An HTML comment above a block changes that: ``file: NAME`` writes it to the page's own directory,
 ``run: exit N`` runs its ``$ command``, ``raises: NAME`` wants that exception and takes its message

@@ -1,4 +1,4 @@
-"""What an opcode means is known by front ends alone: engines and predictor see roles."""
+"""Tests that only front ends know opcodes: engines and predictor see roles."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Every way to a prediction gives one of the public class, whose values are shared."""
+"""Tests that all entry points return the public class, whose values are shared."""
 
 import pickle
 from dataclasses import fields, replace

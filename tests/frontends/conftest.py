@@ -1,4 +1,4 @@
-"""What tests of several front ends need."""
+"""Fixtures for tests of several front ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a description says that one thread does, by brute force: every iteration of every loop."""
+"""Brute-force addresses of a description: every iteration of every loop of one thread."""
 
 from pathlib import Path
 

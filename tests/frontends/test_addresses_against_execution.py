@@ -1,6 +1,5 @@
-"""Every recovered address against execution: the bytes that the description says a thread touches
-are those that the thread touches when its machine code is executed.
-"""
+"""Tests of recovered addresses against execution: the description of a thread gives the bytes that
+its machine code touches."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -82,8 +81,8 @@ def variables(case, place, thread):
 
 
 def executed(case, binary, places):
-    """What the machine code does in the blocks at ``places``: an address, and how many bytes, of
-    every access of each thread to global memory, by (block, thread)."""
+    """Return (address, bytes) of the global accesses of each thread, by (block, thread), as the
+    machine code does them in the blocks at ``places``."""
     _, _, _, arguments, grid, block = case
     code = executable(binary)
     given = [BUFFERS.get(a, a) for a in arguments]

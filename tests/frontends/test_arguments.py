@@ -293,7 +293,7 @@ def test_an_assumed_value_that_nothing_loads_is_an_error():
 
 
 def test_an_assumed_value_that_decides_nothing_is_an_error(tmp_path):
-    """What is loaded is only added up; no address, trip count or branch takes it."""
+    """A loaded value that is only added up decides no address, trip count or branch."""
     path = tmp_path / "copy.cu"
     path.write_text(
         'extern "C" __global__ void copy(const float* in, float* out)\n'
@@ -327,7 +327,8 @@ LOOP:
 
 @needs_tools
 class TestUpperHalfOfAPointer:
-    """Only the upper half of a pointer is read, and nothing says that it is one."""
+    """Tests of code that reads only the upper half of a pointer, which nothing marks as a
+    pointer."""
 
     def test_a_buffer_gives_it(self, tmp_path):
         (tmp_path / "k.ptx").write_text(UPPER_HALF)

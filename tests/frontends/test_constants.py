@@ -35,7 +35,7 @@ def test_a_constant_without_a_value_is_unknown():
 @needs_tools
 @pytest.mark.parametrize(("given", "trips"), [({}, 12), ({"given": 3}, 3), ({"given": 0}, 0)])
 def test_a_value_in_the_file_may_be_overwritten(given, trips):
-    """As cudaMemcpyToSymbol does."""
+    """A given value overrides that of the file, as cudaMemcpyToSymbol does."""
     kernel = pa.from_cuda(KERNELS / "addresses.cu", "length_in_the_binary", constants=given)
     prediction = pa.predict(kernel, pa.Launch(16, 256), "A100-SXM4-40GB")
     assert float(prediction.volumes.l2_load.parts.get("compulsory", 0)) == trips * 16 * 256 * 4
@@ -175,7 +175,7 @@ def hosted(tmp_path):
 
 
 def test_types_and_members_in_a_file_with_host_code(hosted):
-    """What lies in memory is what a C compiler puts there, whatever way it is said."""
+    """Values in every notation have the memory layout of a C compiler."""
     inner = struct.pack("<if2i", 100, 2.0, 3, 4)
     ways = (
         {"params": {"n": 100, "scale": 2, "box": {"low": [3, 4]}}, "scale": 3,

@@ -1,4 +1,4 @@
-"""What :func:`from_cute` makes of a compiled function of CUTLASS' DSL, and what it refuses."""
+"""Tests of :func:`from_cute` on compiled functions of CUTLASS' DSL, and of what it rejects."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_parameters_have_names(kept, given, more, names):
 
 @needs_tools
 def test_the_dsl_itself(tmp_path):
-    """In a process of its own: the DSL reads its environment when it is imported."""
+    """The DSL runs in another process, since it reads its environment when it is imported."""
     if find_spec("cutlass") is None:
         pytest.skip("cutlass is not installed")
     script = tmp_path / "add.py"

@@ -39,7 +39,7 @@ def kernels(seed, first):
 
 
 def executed(kernel, launch):
-    """Every block, executed to its end: how often each warp issued each instruction."""
+    """Execute all blocks of a launch to their ends, and return the execution."""
     question = DEFAULT.ask(kernel, launch, A100)
     parameters = DEFAULT.bound_launch(question).kernel.program.parameters
     arguments = execution_arguments(parameters, question.arguments)
@@ -51,14 +51,17 @@ def executed(kernel, launch):
 
 
 def instructions(run):
-    """Of all warps; threads that leave a loop one after the other arrive at its end one by one,
-    which a graph has as one instruction."""
+    """Sum the instructions of all warps.
+
+    Threads that leave a loop one after the other arrive at its end one by one, which is one
+    instruction in a graph.
+    """
     arrives = np.array(["BSYNC" in i.text for i in run.code.instructions])
     return run.executed[:, ~arrives].sum() + np.minimum(run.executed[:, arrives], 1).sum()
 
 
 def traffic(run):
-    """Of all warps: wavefronts in L1, distinct bytes that are loaded from DRAM and stored there."""
+    """Return wavefronts in L1, and distinct bytes loaded from and stored to DRAM, of all warps."""
     waves, loaded, stored = 0.0, set(), set()
     for touch in run.touches:
         if touch.memory.space in (Space.GLOBAL, Space.GENERIC):

@@ -1,4 +1,4 @@
-"""Every opcode of the tables costs something on every device, or is announced as an assumption."""
+"""Tests that all opcodes of the tables cost something on every device, or are an assumption."""
 
 import pytest
 

@@ -81,7 +81,7 @@ def test_long_and_tangled_code_is_predicted(kernel):
 
 
 def sectors_of_a_plane(width, height, block):
-    """Of 32 B that the blocks touch, each counting its own, of a plane of floats."""
+    """Sum the 32 B sectors that each block touches of a plane of floats."""
     total = 0
     for y0 in range(0, height, block):
         for x0 in range(0, width, block):

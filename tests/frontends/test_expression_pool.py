@@ -106,7 +106,7 @@ def test_simplified_values_are_the_plain_ones(tree):
 @settings(max_examples=100)
 @given(TREES, TREES)
 def test_registers_that_are_exchanged_by_exclusive_or(left, right):
-    """As ptxas does it where no third register is free."""
+    """Two registers are exchanged by exclusive ors, as ptxas does if no third one is free."""
     s = ExpressionPool()
     a, b = before = symbolic(s, left), symbolic(s, right)
     a = s.bit_xor(a, b)
@@ -187,7 +187,7 @@ def test_reciprocals_of_compilers_are_found(d):
 
 
 class TestLimits:
-    """What grows without end becomes unknown, so that nothing behind it does."""
+    """Tests that expressions that grow without end become unknown."""
 
     def test_powers(self):
         s = ExpressionPool()

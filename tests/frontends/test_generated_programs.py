@@ -84,14 +84,14 @@ def jit(text):
 
 
 def reached(error):
-    """What the oracle has seen, in the chain of Triton's errors."""
+    """Return the oracle's exception in the chain of Triton's errors, or None."""
     while error is not None and not isinstance(error, Reached):
         error = error.__cause__ or error.__context__
     return error
 
 
 def evaluate(text):
-    """Whether Triton takes the function; fails where it reaches what it must not."""
+    """Return True if Triton accepts the function; fail if it reaches a forbidden operation."""
     from triton.compiler.errors import CompilationError
 
     try:
@@ -103,7 +103,7 @@ def evaluate(text):
 
 
 def test_functions_of_the_grammar(watched):
-    """Each is accepted, and most are what Triton takes."""
+    """Functions of the grammar are accepted, and Triton compiles most of them."""
     compiled = sum(evaluate(Program(seed).text()) for seed in range(TRIED))
     assert compiled > TRIED // 2
 

@@ -296,7 +296,7 @@ def test_refused_texts(text, message):
 
 
 def test_functions_are_checked_for_what_they_are_given():
-    """Each call doubles the digits; with 40 functions no memory would hold them."""
+    """Calls that double the digits are rejected before 40 of them exhaust the memory."""
     functions = [f"@triton.jit\ndef f{i}(a):\n    return f{i + 1}(a * a)\n" for i in range(40)]
     text = "\n".join([*functions, "@triton.jit\ndef f40(a):\n    return a\n"])
     with pytest.raises(pa.KernelSourceError, match="computed at compile time may be too large"):
@@ -371,7 +371,7 @@ def test_escapes_hide_no_statement(tmp_path, mark, toolchain):
 
 
 def test_an_encoding_hides_no_statement(tmp_path, mark, toolchain):
-    """In the encoding that the file states for Python, a comment goes on in another line."""
+    """A comment that goes on in another line in the file's encoding does not become code."""
     run = RUNS.replace("ptr", "x") + f"""("open('{mark}', 'w')")"""
     text = "# coding: raw_unicode_escape\n" + HELION.replace(
         "    num_blocks_0 =", f"    # \\u000a    ran = {run}\n    num_blocks_0 =", 1

@@ -1,4 +1,4 @@
-"""Every front end of a generator says what is missing and what to do, before anything breaks."""
+"""Tests that the front ends of generators name what is missing and the remedy."""
 
 import importlib
 import re
@@ -219,7 +219,8 @@ def interpreted():
     ],
 )
 def test_the_kernel_needs_a_gpu_or_is_none(module, make, message):
-    """What is compiled at its launch, or for another machine, says so."""
+    """A kernel that is compiled at its launch, or for another machine, has an error that says
+    so."""
     if module is not None:
         pytest.importorskip(module)
     with pytest.raises(pa.KernelSourceError, match=message):

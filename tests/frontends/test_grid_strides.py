@@ -85,7 +85,7 @@ CASES = [
 
 
 def expected(oracle, grid, arguments):
-    """How often each address is accessed."""
+    """Count the accesses to each address."""
     threads = [(b * BLOCK + t, b) for b in range(grid) for t in range(BLOCK)]
     made = (oracle(x, b, grid * BLOCK, **arguments) for x, b in threads)
     return Counter((field, 4 * index) for accesses in made for field, index in accesses)

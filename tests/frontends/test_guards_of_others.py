@@ -113,7 +113,7 @@ def test_a_cube_whose_edge_is_a_power_of_two(arch):
 @pytest.mark.parametrize("device", ["A100-SXM4-40GB", "H100-SXM5-80GB", "B200"])
 @pytest.mark.parametrize("block", [(16, 4, 1), (64, 1, 2), (96, 1, 1), (24, 5, 3)])
 def test_threads_are_those_that_no_guard_masks(device, block):
-    """In several blocks and in one, in rows of threads and of blocks."""
+    """Guards are recognised in one block and in several, in rows of threads and of blocks."""
     grid = tuple(-(-70 // b) for b in block)
     code = pa.from_cuda(KERNELS / "guards.cu", "cube")
     prediction = pa.predict(code, pa.Launch(grid, block), device)
@@ -201,7 +201,7 @@ class TestGridsCutUnevenly:
         assert float(prediction.time) >= float(prediction.bounds["dram"])
 
     def test_equal_blocks_are_what_they_were(self):
-        """Where all blocks do alike, the one in the middle stands for all of them."""
+        """If all blocks execute the same, the middle one is the representative block."""
         program = program_of("guards.cu", "predicated_chain", "sm_80")
         launch = pa.Launch(64, 256, {"n": 64 * 256})
         arguments = Arguments(program, launch, "predicated_chain")

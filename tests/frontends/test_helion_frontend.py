@@ -1,4 +1,4 @@
-"""What :func:`from_helion` reads of the code that Helion prints, and what it refuses.
+"""Tests of what :func:`from_helion` reads of the code that Helion prints, and rejects.
 
 The files in ``examples/generated`` are written by hand, in Helion's layout.
 """

@@ -1,4 +1,5 @@
-"""What users get wrong: sources, names, arguments, devices; and kernels that are hard to follow."""
+"""Tests of user errors in sources, names, arguments, devices, and of kernels that are hard to
+follow."""
 
 import re
 import shutil

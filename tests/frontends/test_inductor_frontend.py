@@ -1,4 +1,4 @@
-"""What :func:`from_inductor` reads of the files of ``torch.compile``, and what it refuses.
+"""Tests of what :func:`from_inductor` reads of the files of ``torch.compile``, and rejects.
 
 The files in ``examples/generated`` are written by hand, in PyTorch's layout.
 """
@@ -53,7 +53,7 @@ def test_kernels_with_their_launches(written):
 
 
 def test_volumes_are_those_of_the_program(written, toolchain):
-    """Each number is read once and written once; the bias of a row is nothing beside it."""
+    """A number is read once and written once; the bias of a row is negligible."""
     relu, softmax = pa.from_inductor(written(STATIC))
     for kernel in (relu, softmax):
         prediction = pa.predict(kernel.kernel, kernel.launch, A100)
@@ -200,7 +200,7 @@ def test_decorators_that_inductor_does_not_print(written, old, new, message):
 
 
 def test_sizes_that_double(written):
-    """As text the last one would have 2 ** 200 terms."""
+    """The last size would have 2 ** 200 terms if it were kept as text."""
     doubled = "".join(f"        s{i + 1} = s{i} + s{i}\n" for i in range(200))
     text = STATIC.replace("        stream0", f"        s0 = -1 + 2\n{doubled}        stream0", 1)
     (relu, _) = pa.from_inductor(written(text.replace("buf1, 4194304", "buf1, s20")))

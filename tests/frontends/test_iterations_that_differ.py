@@ -80,7 +80,7 @@ def test_a_branch_that_begins_in_the_middle_of_a_loop(tmp_path):
 
 
 def test_data_decide_now_and_then(tmp_path):
-    """In one of five iterations, in the first warp."""
+    """Data decide in one of five iterations, in the first warp."""
     trips = 400
     x = (np.arange(trips * 64) % (5 * 64) == 7).astype(np.int32)
     assert of_a_step(tmp_path, BY_DATA, trips, x=x) == pytest.approx(trips / 5)

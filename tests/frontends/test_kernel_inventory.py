@@ -283,7 +283,7 @@ def test_cuda_in_files_of_cpp(tmp_path, capsys, command):
 
 
 def test_folders_and_option_files_of_a_build(tmp_path, capsys):
-    """As CMake writes them: relative to the folder that the command runs in, and in files."""
+    """Folders are relative to the command's folder, and options lie in files, as CMake writes."""
     for folder in ("source", "build", "headers", "system"):
         (tmp_path / folder).mkdir()
     written(tmp_path / "headers", "using Kind = float;\n", "kind.h")

@@ -1,4 +1,5 @@
-"""What a driver refuses is refused: launch bounds, required blocks, clusters."""
+"""Tests that launches are rejected that a driver rejects: launch bounds, required blocks,
+clusters."""
 
 import pytest
 

@@ -20,7 +20,7 @@ def ceil(a, b):
 
 
 def steps(start, going, following):
-    """How often a loop runs, by running it."""
+    """Count the iterations of a loop by running it."""
     count = 0
     while going(start):
         start, count = following(start), count + 1
@@ -28,7 +28,7 @@ def steps(start, going, following):
 
 
 def halvings(n):
-    """How often n can be halved until it is 0."""
+    """Return how many times n can be halved until it is 0."""
     return n.bit_length()
 
 
@@ -105,7 +105,7 @@ COUNTED = {
 
 @pytest.mark.parametrize("kernel", COUNTED)
 def test_what_has_no_closed_form_is_counted(kernel):
-    """By execution, as the launch decides it: no stand-in."""
+    """Trip counts come from executed blocks, without assumed values."""
     code = pa.from_cuda(KERNELS / "loops.cu", kernel)
     p = pa.predict(code, pa.Launch(64, 256, {"n": 1000}), "a100")
     assert [a.text for a in p.assumptions if a.stands_for == "trip count"] == []

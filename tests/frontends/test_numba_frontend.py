@@ -1,4 +1,4 @@
-"""What :func:`from_numba` makes of a function under ``@cuda.jit``, and what it refuses."""
+"""Tests of :func:`from_numba` on functions under ``@cuda.jit``, and of what it rejects."""
 
 from importlib import import_module
 
@@ -38,7 +38,7 @@ def of_launch(kernel, launch):
     ],
 )
 def test_arrays_are_arguments(axpy, args):
-    """Each thread reads two numbers and writes one."""
+    """A thread reads two numbers and writes one."""
     prediction = pa.predict(axpy, pa.Launch(COUNT // 256, 256, args), A100)
     assert prediction.volumes.dram_load.per_thread == 8
     assert prediction.volumes.dram_store.per_thread == 4
@@ -52,14 +52,14 @@ def test_an_array_itself(axpy):
 
 
 def test_a_stride_of_its_own(axpy):
-    """Every second number of x: its sectors are read for half of their bytes."""
+    """Every second number of x is read, so that half of the bytes of its sectors are used."""
     args = {"a": 2.0, "x": COUNT, "y": COUNT, "x.strides[0]": 8}
     prediction = pa.predict(axpy, pa.Launch(COUNT // 256, 256, args), A100)
     assert prediction.volumes.l2_load.per_thread == 8 + 4
 
 
 def test_a_stride_that_the_code_does_not_read(functions):
-    """Of an array without gaps Numba knows it."""
+    """Numba knows the stride of an array without gaps."""
     kernel = pa.from_numba(functions.axpy, "void(float32, float32[::1], float32[::1])")
     args = {"a": 2.0, "x": COUNT, "y": COUNT}
     launch = pa.Launch(COUNT // 256, 256, {**args, "x.strides[0]": 4})  # which it has anyway
@@ -93,7 +93,7 @@ def test_layouts(functions, layout):
 
 
 def test_data_of_columns(functions):
-    """As it lies in memory: column by column."""
+    """The data are given as they lie in memory: column by column."""
     numpy = pytest.importorskip("numpy")
     from numba import types
 

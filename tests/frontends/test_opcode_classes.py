@@ -1,4 +1,4 @@
-"""Every opcode that the compiler emits for a generated corpus has a class, on every architecture.
+"""Tests that the opcodes of a generated corpus have a class, on every architecture.
 
 A second list holds opcodes of the Instruction Set Reference in NVIDIA's "CUDA Binary Utilities"
 that no snippet asks for.
@@ -57,7 +57,8 @@ def test_every_opcode_of_the_corpus_has_a_class(arch, tmp_path):
 @pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("arch", opcode_features.GROUPS)
 def test_every_opcode_of_one_architectures_features_has_a_class(arch, tmp_path):
-    """Of ``wgmma``, ``tcgen05``, bulk copies, ``mbarrier``, ``setmaxnreg``, and block scales."""
+    """The features are ``wgmma``, ``tcgen05``, bulk copies, ``mbarrier``, ``setmaxnreg``, block
+    scales."""
     if missing():
         pytest.skip(f"{missing()} is not installed")
     text, kernels = opcode_features.source(arch)

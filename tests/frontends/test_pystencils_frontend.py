@@ -1,4 +1,4 @@
-"""What :func:`from_pystencils` makes of generated kernels and of assignments; the two agree."""
+"""Tests of :func:`from_pystencils` on generated kernels and on assignments; the two agree."""
 
 import os
 import random
@@ -58,7 +58,7 @@ def test_expressions_and_code_have_the_same_volumes(ps, create, seed):
 @pytest.mark.parametrize("fields", ["f({0}), g({0}): float64[34,34,34]"])
 @pytest.mark.parametrize("layout", ["fzyx", "zyxf"])
 def test_an_index_beside_the_position(ps, create, fields, layout):
-    """Each thread moves three numbers, which lie beside each other or a field apart."""
+    """A thread moves two numbers, which are neighbours or a whole field apart, by the layout."""
     f, g = ps.fields(fields.format(3), layout=layout)
     moves = [ps.Assignment(g.center(i), f[o](i)) for i, o in enumerate([(1, 0, 0), (0, -1, 0)])]
     launch = pa.Launch.cover((32, 32, 32), (32, 4, 1))
@@ -111,7 +111,7 @@ def test_arguments_that_do_not_fit(scaled, args, message):
 
 @pytest.mark.parametrize("fold", [(1, 1, 2), (1, 4), (2,), (2, 2, 2)])
 def test_points_that_one_thread_makes(ps, fold):
-    """As many bytes and operations as without, in fewer threads."""
+    """Folding leaves bytes and operations unchanged, in fewer threads."""
     src, dst = ps.fields("src, dst: float32[66,66,66]", layout="fzyx")
     step = ps.Assignment(dst[0, 0, 0], src[1, 0, 0] + 2 * src[0, -1, 1])
     launch = pa.Launch.cover((64, 64, 64), (32, 4, 2))

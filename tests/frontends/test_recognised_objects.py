@@ -77,7 +77,7 @@ def test_gluon(toolchain, perf):
 
 
 def test_autotuned_triton(perf):
-    """It has no one configuration: what ranks them is named."""
+    """An autotuned kernel has no single configuration; the error names the function that ranks."""
     pytest.importorskip("triton")
     matmul = import_module("kernels.triton_autotuned").matmul
     with pytest.raises(pa.KernelSourceError, match=r"pa\.rank_autotune"):
@@ -94,7 +94,7 @@ def test_cupy(toolchain, perf):
 
 
 class OfCute:
-    """As ``cute.compile`` returns it, which keeps PTX where it is told to."""
+    """An object as ``cute.compile`` returns it if PTX is kept."""
 
     __ptx__ = """
 .version 8.0
@@ -144,7 +144,7 @@ def test_what_nobody_knows():
 
 
 def test_a_plugin_knows_others():
-    """By the package of the type, here that of this module."""
+    """A plug-in recognises objects by the package of their type, here that of this module."""
     kernel = pa.Kernel.from_accesses("other", [pa.Field("a", shape=(64,))], ["a[x]"])
     package = __name__.partition(".")[0]
 

@@ -1,4 +1,4 @@
-"""What instructions write, read and access follows from the operations that they stand for."""
+"""Tests that registers and accesses of instructions follow from their micro-operations."""
 
 import pytest
 from sass_lines import listing

@@ -1,4 +1,4 @@
-"""Which roles opcodes have, and what a counted wait counts."""
+"""Tests of the roles of opcodes, and of counted waits."""
 
 import pytest
 

@@ -25,7 +25,7 @@ EXIT
 
 
 def words(code):
-    """By instruction, the stack's words that it moves, as distances from the pointer."""
+    """Return, by instruction, the stack words that it moves, as distances from the pointer."""
     text = listing("MOV R1, c[0x0][0x28]\n" + code)
     machine = executable(from_fixture(text, None, "sm_75", "x.sass"))
     found = spilled_words(machine)

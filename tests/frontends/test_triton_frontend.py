@@ -1,4 +1,4 @@
-"""What :func:`from_triton` makes of a JIT function, and what it refuses."""
+"""Tests of :func:`from_triton` on JIT functions, and of what it rejects."""
 
 from importlib.metadata import version
 
@@ -112,8 +112,10 @@ def test_what_is_no_jit_function(functions):
 
 @needs_nvdisasm
 def test_both_ends_in_one_comparison(functions):
-    """As unsigned numbers what is below 0 is not below 1000: of 1000 floats 125 sectors, and three
-    that two blocks share."""
+    """Numbers below 0 are not below 1000 as unsigned numbers.
+
+    1000 floats are 125 sectors, and two blocks share three more.
+    """
     kernel = from_triton(functions.padded, {"target": "*fp32", "source": "*fp32"}, {"BLOCK": 256})
     prediction = pa.predict(kernel, pa.Launch(4, 128), "A100-SXM4-40GB")
     assert [a.text for a in prediction.assumptions if a.stands_for] == []
@@ -122,7 +124,7 @@ def test_both_ends_in_one_comparison(functions):
 
 @needs_nvdisasm
 def test_data_in_addresses_are_executed(functions):
-    """Of 2^20 numbers one in a sector of its own: 32 bytes of each, whatever the rest is."""
+    """Each of 2^20 numbers is in another sector, so that 32 bytes are loaded for each."""
     import numpy as np
 
     types = {"target": "*fp32", "source": "*fp32", "index": "*i32"}

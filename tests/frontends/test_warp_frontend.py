@@ -1,4 +1,4 @@
-"""What :func:`from_warp` makes of a function under ``@wp.kernel``, and what it refuses."""
+"""Tests of :func:`from_warp` on functions under ``@wp.kernel``, and of what it rejects."""
 
 import warnings
 from importlib import import_module
@@ -31,7 +31,7 @@ def kernels():
     ],
 )
 def test_arrays_are_arguments(kernels, args):
-    """Each thread reads two numbers and writes one."""
+    """A thread reads two numbers and writes one."""
     prediction = pa.predict(pa.from_warp(kernels.axpy), pa.Launch(COUNT // 256, 256, args), A100)
     assert prediction.volumes.dram_load.per_thread == 8
     assert prediction.volumes.dram_store.per_thread == 4
@@ -52,7 +52,7 @@ def test_warnings_of_warp_are_no_errors_of_the_kernel(kernels, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:Support for Python 3.10:FutureWarning")
 def test_structures_are_those_of_warp(kernels):
-    """What is passed, byte by byte, against Warp's own objects."""
+    """Arguments equal Warp's objects byte by byte."""
     import warp
 
     kernel = pa.from_warp(kernels.diffuse)
@@ -139,7 +139,7 @@ def test_errors_of_the_compiler_have_a_place(kernels, monkeypatch):
 
 
 def test_folders_that_warp_makes_are_not_taken_for_abandoned(kernels, monkeypatch):
-    """It compiles in a folder beside the one that it is given, and then renames that."""
+    """Warp compiles in a folder next to the given one, which it then renames."""
     from warp._src import build
 
     real = build.build_cuda

@@ -292,7 +292,8 @@ def sources(c: Chooser) -> None:
 
 
 def code(c: Chooser) -> None:
-    """What is wrong beside a file that exists."""
+    """Call front ends for compiled code with a file that exists and other arguments that are
+    wrong."""
     here = str(Path(__file__))
     function = c.chance.choice([pa.from_ptx, pa.from_cubin])
     c.call(function, here, "k", updates_per_thread=1, trip_counts={"x.cu:1": 5}, assume={},

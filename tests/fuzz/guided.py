@@ -49,7 +49,7 @@ def main(seconds: int, names: list[str], until: int | None) -> int:
 
 
 def turn(name: str, seconds: int, most: int | None) -> None:
-    """So many seconds of one parser, or so many inputs."""
+    """Fuzz one parser for a number of seconds or of inputs."""
     runs, covered = explore(name, seconds, most)
     found = findings(name)
     print(
@@ -77,7 +77,7 @@ def tried(name: str) -> int:
 
 
 def asked(*words: str) -> str:
-    """What this file says in a process of its own."""
+    """Return the output of this file in another process."""
     run = [sys.executable, __file__, *words]
     return subprocess.run(run, check=True, capture_output=True, text=True).stdout
 
@@ -102,7 +102,7 @@ def explore(name: str, seconds: int, most: int | None) -> tuple[int, int]:
 
 
 def process(name: str, place: Path, seconds: int, most: int) -> str:
-    """What libFuzzer says in a process of its own, whose files lie in memory."""
+    """Return the output of libFuzzer in another process, whose files lie in memory."""
     memory = MEMORY_FILES if MEMORY_FILES.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="perfassert-", dir=memory) as folder:
         run = [sys.executable, __file__, "--one", name, str(place), str(seconds), str(most), folder]
@@ -111,7 +111,7 @@ def process(name: str, place: Path, seconds: int, most: int) -> str:
 
 
 def note(log: Path, counted: int) -> None:
-    """When, of which code, how many."""
+    """Append the time, the commit and the number of inputs to the log."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True,
         check=False,
@@ -122,7 +122,7 @@ def note(log: Path, counted: int) -> None:
 
 
 def one(name: str, place: Path, options: list[str], folder: Path) -> None:
-    """This process is libFuzzer from here on."""
+    """Run libFuzzer, which takes over this process."""
     import atheris
 
     others = {str(path) for path in SOURCES.rglob("*.py")} - set(asked("--files", name).split("\n"))
@@ -160,14 +160,17 @@ def one(name: str, place: Path, options: list[str], folder: Path) -> None:
 
 
 def module(file: str) -> str:
-    """What it is imported as."""
+    """Return the name under which a file is imported."""
     parts = Path(file).relative_to(SOURCES.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def files(name: str) -> set[str]:
-    """Those of our own that run when seeds and corpora are read. To instrument all of them takes
-    ten seconds, each time, and has libFuzzer look through counters that never change."""
+    """Return the files of the package that run when seeds and corpora are read.
+
+    To instrument all files would take ten seconds each time, and libFuzzer would look through
+    counters that never change.
+    """
     from targets import TARGETS
 
     target, found = TARGETS[name], set()
@@ -188,7 +191,7 @@ def files(name: str) -> set[str]:
 
 
 def quoted(word: str) -> str:
-    """As libFuzzer reads a word."""
+    """Return a word in the syntax of libFuzzer."""
     return '"' + "".join(f"\\x{b:02X}" for b in word.encode("utf-8", "surrogatepass")) + '"'
 
 

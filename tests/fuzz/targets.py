@@ -77,7 +77,7 @@ class Target:
 def of_text(
     read: Callable[[str], object], seeds: list[str], words: str = "", whole: tuple[bytes, ...] = ()
 ) -> Target:
-    """Of a parser of text."""
+    """Return the fuzz target of a parser of text."""
     return Target(
         lambda content, folder: read(content.decode("utf-8", "replace")),
         tuple(s.encode() for s in seeds),
@@ -93,7 +93,7 @@ def of_file(
     words: str = "",
     whole: tuple[bytes, ...] = (),
 ) -> Target:
-    """Of a parser of a file."""
+    """Return the fuzz target of a parser of a file."""
 
     def written(content: bytes, folder: Path) -> object:
         path = folder / name
@@ -117,7 +117,7 @@ def _generator(text: str) -> object:
 
 
 def _array(content: bytes, folder: Path) -> object:
-    """By how it begins."""
+    """Read an array file, whose format follows from its first bytes."""
     matrix = "a.mtx:rows" if b"general" in content else "a.mtx:columns"
     kinds = {b"PK": "a.npz", b"%%": matrix}
     name = kinds.get(content[:2], "a.npy")
@@ -144,7 +144,7 @@ def _condition(text: str) -> list[object]:
 
 
 def _device(path: Path) -> object:
-    """What was read is kept by name and time of writing, which inputs share."""
+    """Load a device file without the cache by name and time of writing, which inputs share."""
     base = path.parent / "base.toml"
     if not base.exists():
         base.write_bytes(seed("device.toml"))
@@ -219,7 +219,7 @@ def _inductor(path: Path) -> object:
 
 
 def _commands(path: Path) -> object:
-    """What they name is left alone: it would be compiled."""
+    """Read compile commands, but not the files that they name, which would be compiled."""
     return [device_options(words) for _, _, words in entries(path)]
 
 

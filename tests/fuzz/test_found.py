@@ -1,4 +1,4 @@
-"""What was found by fuzzing, or by thinking of it while mending: each input failed once."""
+"""Tests with inputs that once failed, found by fuzzing or while fixing."""
 
 import sys
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""What parsers take as it is: each with all that its parser knows, and no more bytes than that."""
+"""Valid inputs of parsers, each short and with all syntax that its parser knows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def seed(name: str) -> bytes:
 
 
 def arrays() -> list[bytes]:
-    """As numpy writes one, and an archive of one."""
+    """Return an array as numpy writes it, and an archive of one."""
     plain, archive = BytesIO(), BytesIO()
     np.save(plain, np.arange(3, dtype="int16"))
     np.savez_compressed(archive, np.arange(3, dtype="int16"))
@@ -36,7 +36,7 @@ def arrays() -> list[bytes]:
 
 
 def database() -> bytes:
-    """As Nsight Systems exports one."""
+    """Return a database as Nsight Systems exports it."""
     extents = ", ".join(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "p.sqlite")
@@ -57,7 +57,7 @@ def prediction() -> pa.Prediction:
 
 
 def report(short: bool = False) -> bytes:
-    """Of one test; ``short``: with one or two of whatever there are many of."""
+    """Return the report of one test; ``short``: of each list, one or two entries."""
     data = prediction().to_dict(diagnosis=False)
     if short:
         for name in ("error_bands", "diagnostics"):
@@ -75,7 +75,7 @@ def baselines() -> bytes:
 
 
 def short_baselines() -> bytes:
-    """One key of each kind, and comments of people."""
+    """Return baselines with one key of each kind, and comments of people."""
     found = entry_of(prediction())
     one = ("grid", "time", "limiter", "occupancy", "shared_bytes", "kernel_digest", "model_version",
            "device_digest")  # fmt: skip

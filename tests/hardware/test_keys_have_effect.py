@@ -1,4 +1,4 @@
-"""Every key of a device file means something: change it, and some prediction changes."""
+"""Tests that a change of each key of a device file changes some prediction."""
 
 from dataclasses import replace
 from functools import cache
@@ -98,7 +98,7 @@ def cases():
 
 
 def predicted(case, device):
-    """What a case comes to: the prediction as data, or the reason why there is none."""
+    """Return the prediction of a case as data, or the reason why there is none."""
     try:
         found = pa.predict(*case, device).to_dict(diagnosis=False)
     except pa.LaunchError as error:
@@ -109,8 +109,11 @@ def predicted(case, device):
 
 @pytest.fixture(scope="module")
 def devices():
-    """As shipped, and with an instruction cache that code does not fit into and a rate of atomics
-    that some slices of the L2 share."""
+    """Return the shipped device and variants of it.
+
+    One has an instruction cache that code exceeds, one a rate of atomics that some slices of the L2
+    share.
+    """
     a100 = pa.device("a100")
     atomics = {
         "l2_atomic_lane_cycles": 0.003,

@@ -22,7 +22,7 @@ def test_a_buffer_holds_what_its_file_holds_now(tmp_path):
 
 
 def test_what_is_in_use_is_not_read_from_outside(tmp_path, monkeypatch):
-    """Where files are confined to a folder, every question is confined."""
+    """If files are confined to a folder, every read is confined."""
     np.save(tmp_path / "x.npy", np.arange(4))
     inside = tmp_path / "inside"
     inside.mkdir()

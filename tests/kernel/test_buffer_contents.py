@@ -1,4 +1,4 @@
-"""What buffers hold: arrays, files, generators."""
+"""Tests of the contents of buffers: arrays, files, generators."""
 
 import numpy as np
 import pytest

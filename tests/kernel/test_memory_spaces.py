@@ -1,4 +1,4 @@
-"""Which memory a class of operations touches: decided once, for device classes and own ones."""
+"""Tests of the memory space of operation classes, of devices and of users."""
 
 import pytest
 

@@ -80,7 +80,7 @@ def prepare(python: Path, folder: Path, *options: str) -> Path:
 
 
 def run(command: Sequence[str | Path], **variables: str) -> str:
-    """What a command prints; raises ``SystemExit`` with it where the command fails."""
+    """Return the output of a command; raise ``SystemExit`` with it if the command fails."""
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | variables, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",

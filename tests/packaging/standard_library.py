@@ -25,7 +25,7 @@ OPTIONS = (
 
 
 def findings(version: str, paths: Sequence[str]) -> set[str]:
-    """What mypy reports for a version of Python, notes left out."""
+    """Return the findings of mypy for a version of Python, without notes."""
     command = [sys.executable, "-m", "mypy", *OPTIONS, f"--python-version={version}",
                f"--cache-dir={ROOT / '.mypy_cache' / 'promised'}", *paths]  # fmt: skip
     done = subprocess.run(

@@ -97,7 +97,7 @@ def commit(place: Path, branch: str, text: str) -> None:
 
 
 def value(expression: str, known: dict[str, Any]) -> str:
-    """Of ``${{ … }}``: a name, or comparisons joined by ``&&``."""
+    """Evaluate ``${{ … }}``: a name, or comparisons joined by ``&&``."""
     if "&&" in expression:
         return str(all(value(part, known) == "True" for part in expression.split("&&")))
     for operator in ("==", "!="):
@@ -136,7 +136,8 @@ class Runner:
         }
 
     def checkout(self, origin: Path, branch: str) -> Path:
-        """As actions/checkout has it for a pull request: shallow, the merge with the base."""
+        """Return a checkout of a pull request as by actions/checkout: shallow, merged with the
+        base."""
         git(origin, "checkout", "-q", "--detach", "main")
         git(origin, "merge", "-q", "--no-ff", "-m", "merge", branch)
         git(origin, "update-ref", "refs/pull/7/merge", "HEAD")
@@ -282,7 +283,7 @@ def test_the_installer_is_no_module_of_the_pull_request(origin, tmp_path):
 
 
 def jobs() -> dict[str, dict[str, Any]]:
-    """Every job that we give away, by name, as {text, secret}."""
+    """Return the jobs that this project publishes, by name, as {text, secret}."""
     found: dict[str, dict[str, Any]] = {}
     for path in (ACTION, COMMENT):
         found[str(path.relative_to(ROOT))] = yaml.safe_load(path.read_text("utf-8"))

@@ -92,7 +92,7 @@ def test_every_module_is_imported():
 
 @pytest.mark.parametrize("engine", ["pipeline", "volume", "execution"])
 def test_an_engine_that_was_built_is_loaded(engine):
-    """One extension, built for the stable ABI of the oldest Python, serves all of them."""
+    """An extension built for the stable ABI of the oldest Python is loaded by all of them."""
     folder = Path(pa.__file__).parent / "engines" / engine
     built = any((folder / f"_core{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
     compiled = importlib.import_module(f"perfassert.engines.{engine}.compiled")
@@ -100,7 +100,7 @@ def test_an_engine_that_was_built_is_loaded(engine):
 
 
 def test_a_described_kernel_is_predicted():
-    """Each element of 8 bytes is read once and written once."""
+    """An element of 8 bytes is read once and written once."""
     fields = [pa.Field("a", shape=(N,)), pa.Field("b", shape=(N,))]
     kernel = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
     prediction = pa.predict(kernel, pa.Launch.cover(N, 256), "a100")
@@ -121,7 +121,7 @@ def test_tests_in_toml(tmp_path):
 
 
 def test_a_gate(tmp_path):
-    """It passes with its baseline, and fails where loads have become strided."""
+    """A gate passes with its baseline, and fails if loads have become strided."""
     path = tmp_path / "test_copy.py"
     path.write_text(GATE.format(n=N, domain=N, stride=""), "utf-8")
     status, text, _ = run(tmp_path, "--perf-device=a100", "--perf-update")

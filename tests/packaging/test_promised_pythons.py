@@ -1,4 +1,4 @@
-"""What ``make interpreters`` and ``make lint`` do about the promised versions of Python."""
+"""Tests of ``make interpreters`` and ``make lint`` for the promised versions of Python."""
 
 import interpreters
 import pytest

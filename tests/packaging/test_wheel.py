@@ -73,7 +73,8 @@ def leave_an_earlier_build(source):
 
 
 def test_the_source_distribution_has_every_file_that_is_compiled():
-    """It has what ``pyproject.toml`` names; without one header the engine would be left out."""
+    """The distribution has the files of ``pyproject.toml``; without a header the engine would be
+    missing."""
     settings = loads((ROOT / "pyproject.toml").read_text("utf-8"))
     named = set()
     for extension in settings["tool"]["setuptools"]["ext-modules"]:
@@ -152,7 +153,7 @@ def test_llvms_compiler_takes_the_place_of_microsofts(monkeypatch):
 
 
 def test_wheels_are_built_for_linux_macos_and_windows():
-    """Those of platforms where the engine was never compiled do not hold a release up."""
+    """Platforms on which the engine was never compiled do not delay a release."""
     settings = loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
     assert {name.partition("-")[2].partition("_")[0] for name in settings["build"]} == {
         "manylinux", "macosx", "win",

@@ -57,7 +57,7 @@ def test_lines_by_hand(end):
 
 
 def paths(value, path=""):
-    """Every key of a parsed table."""
+    """Yield the keys of a parsed table."""
     if isinstance(value, dict):
         for key, inner in value.items():
             here = f"{path}.{key}" if path else key

@@ -1,4 +1,4 @@
-"""What a ``*.perf.toml`` file comes to, and what is wrong with others."""
+"""Tests of the cases that a ``*.perf.toml`` file gives, and of its errors."""
 
 import textwrap
 

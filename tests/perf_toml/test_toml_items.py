@@ -101,7 +101,7 @@ def run(project, *arguments):
 
 @pytest.fixture(scope="module")
 def time():
-    """What the copy's time is printed as."""
+    """Return the time of the copy as it is printed."""
     fields = [pa.Field(name, shape=1 << 20) for name in ("a", "b")]
     kernel = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
     return str(pa.predict(kernel, pa.Launch.cover(1 << 20, 256), "a100").time)

@@ -113,7 +113,7 @@ def test_a_change_as_0_3_stated_it_is_read_as_rewrites(add):
 
 @dataclass(frozen=True)
 class RunOnce(Rewrite):
-    """One iteration of each loop."""
+    """A rewrite that leaves one iteration of each loop."""
 
 
 def test_a_plug_in_adds_a_rewrite_of_its_own(add):
@@ -234,7 +234,7 @@ def test_a_broken_hook_is_left_out_and_named(add, hook, function, reason):
 
 
 def ask_for_nothing_known(hook):
-    """Every lookup fails, and says what may be the cause."""
+    """Look up an unknown name at a hook, which fails with a message about the cause."""
     from perfassert.frontends.plugged import frontend
 
     prediction = pa.predict(copy_kernel(), LAUNCH, "a100")

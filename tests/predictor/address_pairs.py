@@ -48,7 +48,7 @@ def structures(access, shape):
 
 
 def four(width):
-    """Each thread copies four neighbouring elements."""
+    """Predict a kernel whose threads copy four neighbouring elements each."""
     dtype = {1: "float32", 4: "complex128"}[width]
     places = ["x"] if width == 4 else ["4 * x", "4 * x + 1", "4 * x + 2", "4 * x + 3"]
     loads, stores = ([f"{name}[{place}]" for place in places] for name in "ab")

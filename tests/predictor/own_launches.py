@@ -155,7 +155,7 @@ def suite():
 
 
 def written():
-    """All kernels of the examples, by file and name."""
+    """Return the kernels of the examples, by file and name."""
     return {
         (str(path.relative_to(EXAMPLES)), name)
         for path in EXAMPLES.rglob("*.cu")

@@ -108,7 +108,7 @@ LAUNCH = pa.Launch(1, 8)
     ],
 )
 def test_neighbours(kernel, width):
-    """One access of ``width`` elements for as many side by side, that begin where it may."""
+    """One access of ``width`` elements replaces as many neighbouring accesses, if aligned."""
     found = neighbours(kernel, LAUNCH)
     loads = range(len(kernel.loads))
     assert {found.get(n, 1) for n in loads} == {width}

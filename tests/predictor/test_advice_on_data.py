@@ -33,7 +33,7 @@ def gathered(index):
 
 
 def spread(sectors):
-    """Each warp reads all elements of its own sectors in turn, or one of each where they are 32."""
+    """Return an index with which each warp reads elements of ``sectors`` sectors."""
     warp, lane = np.divmod(np.arange(N), 32)
     order = np.random.default_rng(1).permutation(32)  # which lane has which does not count
     place = order[lane] % sectors * SECTOR + order[lane] // sectors % SECTOR
@@ -105,14 +105,13 @@ def balanced(steps):
 
 
 def of_warps(first, others):
-    """Of a block, one warp with more to do than the others."""
+    """Return trips with which one warp of each block has others than the rest."""
     return np.tile([first, *(others,) * (WARPS - 1)], N // (32 * WARPS)).astype(np.int32)
 
 
 @pytest.mark.parametrize(("first", "others"), [(64 + 7 * 16, 48), (64 + 7 * 48, 16)])
 def test_warp_balance_takes_the_trips_that_data_decides(first, others):
-    """What even warps are predicted to bring, which is no more than all that is waited for: the
-    longest warp's trips over the mean."""
+    """The speedup is that of even warps, and at most the longest warp's trips over the mean."""
     found, even = balanced(of_warps(first, others)), balanced(of_warps(64, 64))
     assert of_warps(first, others).sum() == of_warps(64, 64).sum()
     worth = advice(found, "Warp Balance").speedup

@@ -64,8 +64,7 @@ def show(prediction):
 
 
 def test_without_an_instruction_stall_counts_stay_what_they_are_for():
-    """What it waited for need not be waited for any more; nothing else is issued earlier, and
-    nothing later."""
+    """Without an instruction its waits are gone, and at most two other stall counts change."""
     p = made(lambda: predicted("diffuse_double", TILES))
     model = model_of(p)
     kernel, graph = model.bound_launch.kernel, model.graph

@@ -66,8 +66,10 @@ def test_where_no_rate_is_known_it_is_announced(added):
 @pytest.mark.parametrize("share", [1, 32])
 @pytest.mark.parametrize("name", ["integer", "float", "double"])
 def test_different_addresses_have_a_rate_of_the_whole_l2(added, name, share):
-    """Each thread has an address of its own, and all slices work beside each other; or each warp
-    takes turns on its address, with the warps whose addresses are in the same slice."""
+    """If each thread adds to another address, all slices of the L2 work at the same time.
+
+    Else a warp takes turns on its address, with the warps whose addresses are in the same slice.
+    """
     gpu = pa.device(GPU)
     one = gpu.l2_atomic_cycles if name == "integer" else gpu.l2_update_cycles
     size = 8 if name == "double" else 4
@@ -128,8 +130,10 @@ def test_single_lanes_that_add_to_numbers_of_one_sector_wait_for_each_other(tmp_
 
 
 def turns_by_sector(rows):
-    """Of warp instructions, each a list of addresses: a sector is served as often as its fullest
-    address has lanes."""
+    """Count turns by sector for warp instructions, each a list of addresses.
+
+    A sector is served as often as its most frequent address has lanes.
+    """
     turns = Counter()
     for row in rows:
         for sector in {a // 32 for a in row}:

@@ -59,7 +59,7 @@ def test_twice_as_many_threads_as_long_as_that_gains(predicted):
 
 @pytest.mark.parametrize("device", ["rtx3090", "l40s"])
 def test_smaller_blocks_fill_an_sm_of_1536_threads(predicted, device):
-    """One block of 1,024 threads resides, three of 512."""
+    """An SM holds one block of 1,024 threads, or three of 512."""
     before = predicted("heavy", 1024, 1 << 22, device)
     smaller = advice(before, "Block Increase")
     size = int(smaller.suggestion.split()[2])

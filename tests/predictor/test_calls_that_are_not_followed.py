@@ -100,7 +100,7 @@ def test_a_table_of_functions_in_constant_memory_is_followed(predict, n, device)
 
 @pytest.mark.parametrize("device", ["a100", "rtx-5090"])
 def test_a_table_that_the_program_may_have_changed_leaves_all_its_functions(predict, device):
-    """What global memory holds is not known: each function of the code may be called."""
+    """The contents of global memory are unknown, so that any function of the code may be called."""
     p = predict("by_global_table", 0, device)
     assert p.confidence == "guessed"
     assert not calls(p)
@@ -125,7 +125,7 @@ extern "C" __global__ void starts(const float* x, float* y, int n) {
 
 
 def test_a_function_that_a_table_may_call_again_is_not_followed_twice(tmp_path):
-    """What the first call leads to is placed; whether it goes on is open, and said."""
+    """The first call is followed; the prediction says that it is open whether calls go on."""
     (tmp_path / "calls.cu").write_text(RECURSIVE)
     kernel = pa.from_cuda(tmp_path / "calls.cu", "starts")
     args = {"x": pa.Buffer((N,)), "y": pa.Buffer((N,)), "n": 1}

@@ -192,7 +192,7 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
     return made.constant, dict(made.terms)
 
     def test_what_depends_on_each_other_is_not_divided(self):
-        """Of two chains of three instructions one is left for each of the two halves."""
+        """Of two chains of three dependent instructions, one chain is left."""
         g = pa.InstructionGraph.builder()
         with g.only(warps=[0]):
             for _ in range(2):
@@ -209,7 +209,7 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
 
 
 class TestLastWarp:
-    """Of a block of four warps; numbers of the nodes that are left, and of whose."""
+    """Tests of a block of four warps: numbers of the remaining nodes, and their warps."""
 
     def tree(self, *sets):
         """Between barriers, each access belongs to one of these sets of warps."""
@@ -275,7 +275,8 @@ class TestLastWarp:
 
 class TestCoalescing:
     def test_rows_and_columns_change_places(self):
-        """Each thread a row: the threads side by side, the columns beyond all of them."""
+        """Elements of neighbouring threads become neighbours; the next column follows all
+        threads."""
         terms = (("x", 4 * 64), (LoopCounter(0), 4))
         constant, made = laid_out(terms, 4 * 128 * 64, loops=[(LoopCounter(0), 64)])
         assert constant == 0

@@ -1,4 +1,5 @@
-"""Where executed blocks contradict a closed form they decide; what is right costs one check."""
+"""Tests that executed blocks override a closed form that they contradict, and cost one check
+else."""
 
 from dataclasses import dataclass, replace
 from unittest import mock
@@ -116,7 +117,7 @@ def test_what_is_right_is_not_reported(tmp_path, gpu):
 
 
 def test_each_launch_is_checked_once(tmp_path):
-    """What a launch's blocks contradict decides for that launch and no other."""
+    """The check of a launch's blocks decides for that launch and no other."""
     right = kernel(tmp_path, name="once")
     with mock.patch.object(checked, "execute", wraps=checked.execute) as execute:
         for _ in range(2):

@@ -52,7 +52,7 @@ EXHAUSTIVE = os.environ.get("PERFASSERT_EXHAUSTIVE") == "1"
 
 
 def in_turn(one):
-    """Where the kernel is compared."""
+    """Return the GPUs on which the kernel is compared."""
     gpus = getattr(one, "gpus", ()) or GPUS
     return gpus if EXHAUSTIVE else [gpus[FILES.index(file_of(one)) % len(gpus)]]
 
@@ -100,8 +100,10 @@ def compared(one, gpu):
 @pytest.mark.parametrize(("one", "gpu"), CHOSEN)
 @pytest.mark.exhaustive(one_in=12)
 def test_executed_blocks_do_what_closed_forms_say(one, gpu):
-    """Every thread of the grid: the same addresses in the same order; every warp: as many requests;
-    of the block that stands for all, every instruction as often."""
+    """Threads access the same addresses in the same order, and warps make as many requests.
+
+    The representative block executes each instruction as often.
+    """
     described, launch, work, run = compared(one, gpu)
     agreement = Agreement(described, launch, work, run)
     assert not [f"{d.text} ({d.span})" for d in agreement.differences()]

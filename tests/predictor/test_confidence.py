@@ -1,4 +1,5 @@
-"""What was green without a word is right now, or a guess that names its line and its share."""
+"""Tests that former mispredictions without a warning are right, or guesses that name line and
+share."""
 
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_what_memory_decides_is_a_guess_that_names_its_line(case):
 
 
 def test_a_stand_in_carries_what_its_loop_executes():
-    """Only the loop rests on the guess: its share is what its trips add to the instructions."""
+    """The share of a guess is what the loop's assumed trips add to the instructions."""
     short, long = (
         predicted("addresses", "length_in_memory", 64, 256, {}, trip_counts={"addresses.cu:19": n})
         for n in (8, 16)

@@ -57,7 +57,8 @@ def test_the_tail_of_a_long_launch_is_a_small_share_of_it():
 
 
 def test_what_a_block_takes_whatever_it_does_is_not_multiplied_with_its_work():
-    """One block on each unit; half of the mean one's time is fixed."""
+    """Half of the mean block's time is fixed and not multiplied with its work; a unit holds one
+    block."""
     relative = [0.5, 0.5, 0.5, 2.5]
     found = unevenness(relative, relative, 4, 4, 1, 1.0, Alone(0.5, 0.5))
     assert found == pytest.approx(2.5)  # the unit's throughput: work 2.5 takes 2.5

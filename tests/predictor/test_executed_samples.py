@@ -1,4 +1,4 @@
-"""Where closed forms end, executed blocks supply trip counts and addresses."""
+"""Tests that executed blocks supply trip counts and addresses without closed forms."""
 
 from pathlib import Path
 
@@ -130,7 +130,7 @@ def test_one_block_does_not_stand_for_blocks_that_do_more(predicted):
 
 
 def test_one_block_does_not_stand_for_blocks_that_data_tells_apart(predicted):
-    """It is not even looked at."""
+    """A single block does not represent blocks that data distinguish."""
     steps = pa.Buffer(N // 32, fill="constant 100000000")
     found = predicted(
         "steps_to_a_barrier", {"steps": steps, "in": pa.Buffer(N), "out": pa.Buffer(N)}
@@ -215,7 +215,7 @@ def test_lines_of_closed_forms_say_nothing(predicted):
 
 
 def test_blocks_whose_order_counts_may_be_those_without_work(predicted):
-    """Of many blocks every second one is looked at; here only the one behind loads anything."""
+    """Every second of many blocks is looked at; here only one between them loads anything."""
     threads = 256 * 512
     mask = np.zeros(threads, np.uint8)
     mask[512:552] = 1
@@ -246,8 +246,10 @@ extern "C" __global__ void skipped(const int* lengths, const float* values, floa
 
 @pytest.mark.parametrize("known", [1, N * 4 // 256])
 def test_how_often_a_loop_is_entered_is_a_guess_where_the_branch_before_it_is(tmp_path, known):
-    """Of ``lengths`` only the first ``known`` pages are: most blocks do not enter the loop for lack
-    of a value, which says nothing about what they would do."""
+    """Only the first ``known`` pages of ``lengths`` are known.
+
+    Most blocks do not enter the loop for lack of a value, which does not show what they would do.
+    """
     pytest.importorskip("nvidia.cu13")
     (file := tmp_path / "skipped.cu").write_text(SKIPPED)
     content = np.full(known * 64, 20, np.int32)

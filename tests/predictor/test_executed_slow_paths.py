@@ -34,7 +34,7 @@ def predicted(path, denominator):
 
 
 def test_a_slow_path_that_data_takes_is_simulated(path):
-    """Of two calls of the division's slow path only the one with a denormal numerator is."""
+    """Only the call with a denormal numerator is simulated, of two calls of the slow path."""
     plain, slow = predicted(path, 1), predicted(path, 2)
     for p in (plain, slow):
         assert p.confidence != "guessed", p.confidence_reasons

@@ -1,4 +1,4 @@
-"""One prediction is of one state of the files; the next one sees what has changed since."""
+"""Tests that a prediction uses one state of the files, and the next one sees later changes."""
 
 import pytest
 

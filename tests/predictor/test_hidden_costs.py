@@ -75,7 +75,7 @@ class TestSleep:
     @pytest.mark.parametrize("device", DEVICES)
     @pytest.mark.parametrize("nanoseconds", [1000, 100_000])
     def test_a_sleep_takes_what_it_says(self, predicted, device, nanoseconds):
-        """Every block has a unit's slot of its own: all of them sleep at once."""
+        """There are as many block slots as blocks, so that all blocks sleep at the same time."""
         slow, fast = (predicted(k, device, SLEEP=nanoseconds) for k in ("sleeps", "plain"))
         assert float(slow.time - fast.time) == pytest.approx(TIMES * nanoseconds * 1e-9, rel=0.02)
         assert slow.stalls["sleeping"] > 0.7

@@ -1,5 +1,4 @@
-"""What holds of every prediction: more bandwidth never lengthens a bound, twice the work is twice
-the time."""
+"""Tests of invariants: more bandwidth never lengthens a bound, twice the work is twice the time."""
 
 from math import gcd
 from pathlib import Path

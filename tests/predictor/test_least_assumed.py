@@ -98,7 +98,7 @@ def test_two_unknowns_make_another_one(predict):
 
 
 def test_measured_volumes_hold_for_the_least_too(predict):
-    """Where they decide about the time, addresses do not."""
+    """If measured volumes decide the time, assumed addresses do not."""
     measured = gather(predict, 0, volumes={"dram_load": 100 * 2**30})
     assert measured.confidence != "guessed"
 
@@ -130,7 +130,7 @@ def test_unknown_errors_are_not_those_of_guesses():
 
 
 def test_loops_behind_a_condition_are_simulated_as_executed(predict):
-    """Where blocks were executed, the tiles that their data chooses, and no others."""
+    """In executed blocks, the tiles that their data choose are simulated, and no others."""
     args = {"out": pa.Buffer(64 * 256), "n": 200}
     executed, confidences = [], set()
     for share in (0, 2, 8):

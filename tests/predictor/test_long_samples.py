@@ -54,7 +54,7 @@ def loaded(prediction):
 @pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize(("affordable", "error"), [(32, 0.10), (12, 0.20), (5, 0.30)])
 def test_fewer_blocks_to_their_ends(path, monkeypatch, affordable, error):
-    """Of 64 blocks; neighbours share sectors, which is what few blocks say least about."""
+    """A sample of few of 64 blocks is least accurate for sectors that neighbours share."""
     whole = predicted(path, monkeypatch, EVERYTHING)
     each = 120_000  # lanes of a block whose results are wanted, about
     sample = predicted(path, monkeypatch, ExecutionLimits(affordable * each, 400_000))

@@ -102,7 +102,7 @@ def test_a_warp_group_goes_on_without_a_gap(tmp_path, n, shared):
 
 
 def round_trip(m, n):
-    """One thread: a product, its commit, the wait for it, over and over."""
+    """Return a kernel with one thread: a product, its commit, and the wait for it, repeated."""
     bits = 1 << 4 | n // 8 << 17 | m // 16 << 24
     mma = "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %1, %2, add;"
     return f"""extern "C" __global__ void multiply(unsigned* out, unsigned seed) {{

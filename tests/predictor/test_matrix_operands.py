@@ -24,7 +24,8 @@ def wavefronts(addresses):
 
 
 def core_matrix(swizzle, column):
-    """Where the rows of one lie: side by side without swizzle, else in rows as wide as it."""
+    """Return the addresses of a core matrix's rows, which are ``swizzle`` bytes apart, or
+    adjacent."""
     pitch = swizzle or PIECE
     return [swizzled(row * pitch + column * PIECE, swizzle) for row in range(ROWS)]
 

@@ -23,7 +23,7 @@ PAIRS = [(name, DEVICES[(i + j) % 4]) for i, name in enumerate(VARIANTS) for j i
 
 
 def source(name, chains):
-    """Every warp runs ``chains`` chains of accumulators in registers."""
+    """Return a kernel whose warps run ``chains`` chains of accumulators in registers."""
     shape, a, b, c, kind = VARIANTS[name]
     places = [f"%{i}" for i in range(a + b + c)]
     parts = (places[:c], places[c : c + a], places[c + a :], places[:c])

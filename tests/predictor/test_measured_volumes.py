@@ -64,7 +64,7 @@ def test_fields_and_parts_keep_their_shares():
 
 
 def test_more_misses_take_longer_where_latency_counts():
-    """One block per unit: a load that hits the L2 comes earlier than one from DRAM."""
+    """With one block per unit, a load that hits the L2 arrives earlier than one from DRAM."""
     launch = pa.Launch.cover(N, 256, shared_bytes=160 * 1024)
     near, far = (
         pa.predict(COPY, launch, DEVICE, volumes={"dram_load": load})

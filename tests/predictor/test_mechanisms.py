@@ -71,7 +71,7 @@ def test_a_shared_access_has_a_least_time(tmp_path, stride, wavefronts):
 
 @pytest.mark.parametrize("fill", [0.0, 1.0, 2.0])
 def test_sectors_that_miss_take_the_load_store_unit(fill):
-    """Each thread reads a double of its own: two cycles of the data stage, eight sectors."""
+    """A warp that reads 32 doubles takes two cycles of the data stage, and fills eight sectors."""
     n = 108 * 64 * 32
     fast = device(l1_fill_cycles=fill, l2_port_bytes_per_cycle=1e6, l2_bandwidth=1e18)
     found = pa.predict(read("a[x]", n), pa.Launch.cover(n, 1024), fast)
@@ -231,7 +231,7 @@ extern "C" __global__ void longer(float* out, float s, int n) {
 
 
 def longer(tmp_path, launch, **values):
-    """Of which the loop does not fit into 4 KiB."""
+    """Predict a kernel whose loop does not fit into 4 KiB."""
     pytest.importorskip("nvidia.cu13")
     (file := tmp_path / "longer.cu").write_text(CODE)
     values = {"instruction_cache_bytes": 4096, "instruction_fetch_share": 1.0, **values}
@@ -261,7 +261,8 @@ def test_code_beyond_the_cache_takes_bandwidth(tmp_path, rate, trips, threads):
 
 
 def test_the_start_of_a_long_loop_is_waited_for(tmp_path):
-    """Of m = 1 − exp(−m · x) the exponent is what an iteration reads, in caches."""
+    """In m = 1 − exp(−x), the missed share, x is the code that an iteration reads, in cache
+    sizes."""
     wide = {"l2_latency": 1e4, "dram_latency": 2e4}
 
     def waited(trips):

@@ -86,7 +86,7 @@ def test_one_warp_per_unit_takes_launch_index_and_latency(name, growth):
 
 
 def queued(costs, places, gap, warps=1, issue_width=1):
-    """Of every warp: loads that cost so many cycles of a server."""
+    """Return an SM to simulate, whose warps' loads cost given numbers of cycles of a server."""
     g = pa.InstructionGraph.builder()
     demands = []
     for warp in range(warps):
@@ -134,7 +134,7 @@ def test_a_full_queue_holds_back_the_issue(loads, places, gap, slower):
     st.integers(1, 3),
 )
 def test_the_server_takes_what_comes_first(first, second, places, gap):
-    """Of two schedulers: in order of issue, and where that is equal the same number of times."""
+    """A server serves two schedulers in order of issue, and ties equally often."""
     found = events(queued([first, second], places, gap, warps=2))
     for warp, costs in ((0, first), (1, second)):
         issued, done = found["issued", warp], found["completed", warp]

@@ -1,4 +1,4 @@
-"""What a warp waits for: the slowest of the lines on the way, and nothing for hits behind them."""
+"""Tests that a warp waits for the slowest line, and that hits behind a miss add no latency."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_one_array_does_not():
 
 
 def test_hits_behind_a_miss_take_issue_and_unit_only():
-    """Each load more of the same line: its issue, and no latency of the L1."""
+    """A further load of the same line takes its issue, and no latency of the L1."""
     few, many = (one_warp([f"a[x + {i}]" for i in range(n)]) for n in (1, 8))
     assert many - few < 7 * DEVICE.l1_latency / 4
     assert many > few
@@ -101,7 +101,7 @@ def test_warps_that_read_the_same_in_step_wait_for_it_together(tmp_path, threads
 
 
 def test_rows_that_begin_elsewhere_in_their_sectors_wait_in_nearly_every_iteration(tmp_path):
-    """Each time, four of the lanes come to another sector."""
+    """In each iteration, four of the lanes come to another sector."""
     seen, waits = set(), 0
     for k in range(64):
         sectors = {4 * (65 * lane + k) // 32 for lane in range(32)}

@@ -1,4 +1,4 @@
-"""How sure the order of two predictions is."""
+"""Tests of the confidence in the order of two predictions."""
 
 from dataclasses import replace
 from math import log

@@ -1,4 +1,4 @@
-"""What a path that does not run would load, store and spill costs nothing, in loops either."""
+"""Tests that loads, stores and spills of a path that does not run cost nothing, in loops either."""
 
 import pytest
 

@@ -143,7 +143,7 @@ def looped(operation, pipeline):
      ("lds", "local", "shared_load")],
 )  # fmt: skip
 def test_a_pipeline_says_which_memory_a_class_is(operation, pipeline, like):
-    """One waits for a class of the user's own as for the class that says what it touches."""
+    """A wait for a user's class is as that for the class of the same memory."""
     launch = pa.Launch(grid=1000, block=64)
     own = pa.predict(looped(operation, pipeline), launch, "a100")
     known = pa.predict(looped(like, pipeline), launch, "a100")

@@ -1,4 +1,4 @@
-"""What may come earlier when instructions are scheduled anew, and what that takes."""
+"""Tests of which instructions may be scheduled earlier, and of the costs."""
 
 from dataclasses import dataclass
 
@@ -64,7 +64,8 @@ class TestBranches:
         assert not control.always_follows(control.block(nodes[inner].program), entry)
 
     def test_loads_stay_behind_the_branch_that_decides_on_them(self):
-        """Those behind the point where its two ways meet again need not."""
+        """Loads behind the point where the branch's paths reconverge may move; the others may
+        not."""
         model = simulated("guarded", FEW)
         after = order(again(model, True))
         inner = loads_of(model, "s += in[i + 5 * n]")

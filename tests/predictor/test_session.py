@@ -1,4 +1,4 @@
-"""One question, one answer: in any order, process, thread and session, and of its own state."""
+"""Tests that a question has one answer in any order, process, thread and session."""
 
 import gc
 import pickle
@@ -64,7 +64,7 @@ def kernels(drawn, tmp_path_factory):
 
 
 class TestOrder:
-    """What executed blocks of one launch contradict decides for no other."""
+    """Tests that contradictions found in executed blocks of one launch decide for no other."""
 
     def test_every_kept_kernel_is_contradicted(self, drawn, kernels):
         assert len(drawn) >= 40
@@ -212,7 +212,7 @@ def test_what_is_said_to_be_otherwise_is_part_of_the_question(tmp_path, change):
 
 
 def test_code_with_changes_is_executed_as_without(tmp_path):
-    """What execution decides it decides of the changed kernel, too."""
+    """The results of execution also apply to the changed kernel."""
     path = tmp_path / "gather.cu"
     path.write_text(GATHER)
     index = np.random.default_rng(1).permutation(N).astype(np.int32)

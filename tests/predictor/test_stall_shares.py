@@ -117,7 +117,7 @@ def test_warps_that_share_their_work_evenly_are_simulated():
 
 
 class TestTable:
-    """One correspondence of events, reasons and columns, told in three places."""
+    """Tests that the table of events, reasons and columns is the same in three places."""
 
     def told(self, text):
         """Rows: the reason and the stall columns that belong to it."""

@@ -134,7 +134,7 @@ def test_a_memo_that_is_full():
 
 
 def test_an_answer_that_another_thread_drops():
-    """Whether there is one and what it is are one question."""
+    """A memo looks up a result in one step, so that another thread cannot drop it in between."""
 
     class Key:
         asked = 0

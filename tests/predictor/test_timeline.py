@@ -27,7 +27,7 @@ def unit_of(blocks, resident, warps=2):
 
 
 def test_every_wait_of_the_simulation_is_there():
-    """One scheduler: the sums by reason are those of the simulation's own accounting."""
+    """With one scheduler, sums of waits by reason are those of the simulation."""
     unit = unit_of(blocks=6, resident=2)
     found = watch(unit, 10**6)
     events = run_unit(unit, False).events
@@ -52,7 +52,7 @@ def test_it_ends_early():
 
 
 def test_a_chain_is_what_the_compiled_engine_traces():
-    """One warp: a load, then an addition that waits for it."""
+    """One warp executes a load, then an addition that waits for it."""
     g = pa.InstructionGraph.builder()
     g.op("fmadd", g.op("global_load"), produces=False)
     graph = g.build()

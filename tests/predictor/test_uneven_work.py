@@ -134,8 +134,7 @@ extern "C" __global__ void burst(const int* lengths, float* out)
 
 @pytest.mark.parametrize(("every", "guessed"), [(4, True), (1, False)])
 def test_few_blocks_that_do_most_of_the_work_make_a_sample_a_guess(tmp_path, every, guessed):
-    """Of blocks that take so long, 8 can be executed: two of those with work, where it is one of
-    four that has some."""
+    """Eight blocks can be executed: two of them with work, if one of four blocks has some."""
     (file := tmp_path / "burst.cu").write_text(LONG)
     blocks = 4096
     lengths = np.where(np.arange(blocks) % every, 1, 20_000).astype(np.int32)

@@ -46,7 +46,7 @@ def test_blocks_without_work_change_nothing(predict):
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
 def test_a_part_of_the_blocks_that_computes_more(predict, share):
-    """As many blocks of this kind are simulated as the instructions of all amount to."""
+    """The number of simulated blocks of one kind is the instructions of all over those of one."""
     none, some, every = (predict("longer", 16384, blocks=int(16384 * s)) for s in (0, share, 1))
     little, much = (float(p.resources.instructions) for p in (none, every))
     amount = (share * much + (1 - share) * little) / much

@@ -1,4 +1,4 @@
-"""What loops touch again, where the addresses come from executed blocks: as by the closed form."""
+"""Tests that reuse in loops is the same with executed addresses as with closed forms."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ extern "C" __global__ void walk(const float* a, const int* shift, float* out, in
 
 
 def loaded(folder, index, m, passes=PASSES):
-    """How often the L1 loads each byte of ``a``."""
+    """Return how often the L1 loads each byte of ``a``."""
     (file := folder / "walk.cu").write_text(CODE.format(index=index, passes=passes))
     n = 2 * UNITS * BLOCKS * THREADS
     args = {
@@ -56,7 +56,7 @@ def test_rows_are_loaded_as_often_as_by_the_closed_form(tmp_path, m):
 
 
 def test_what_warps_share_in_one_iteration_is_loaded_once(tmp_path):
-    """All that a block touches does not fit, one iteration does: nothing comes back."""
+    """One iteration of a block fits into the cache, not all of them: nothing is loaded twice."""
     executed = loaded(tmp_path, "(j + shift[j]) * n + i % 32", 2048, passes=1)
     n = 2 * UNITS * BLOCKS * THREADS
     once = n // THREADS * 2048 * 128

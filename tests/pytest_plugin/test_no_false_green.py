@@ -90,7 +90,7 @@ def reported(project, name):
 
 
 def compared(project, capsys, change):
-    """What ``compare`` makes of a change: exit code and statuses."""
+    """Return the exit code and the statuses of ``compare`` for a change."""
     base = reported(project, "base.json")
     change()
     code = main(["compare", base, reported(project, "head.json"), "--json"])
@@ -157,7 +157,7 @@ class TestSwallowed:
 
 
 class TestAnotherPrediction:
-    """What is compared with the baseline is what the model says of the kernel that it is of."""
+    """Tests that baselines compare only the model's prediction of their kernel."""
 
     @staticmethod
     def handed(project, expression, body="perf.no_regression(q)"):
@@ -339,7 +339,7 @@ LEFT_OUT = {
     + [("empty", given) for given in (("gates",), ("gates/test_gate.py",), ("-n", "1"))],
 )
 def test_a_module_that_says_nothing_fails_under_strict(kept, way, arguments):
-    """It is there, and has no test, or none that anybody sees."""
+    """A module that exists and has no test, or no visible one, fails under ``--perf-strict``."""
     gate(kept).write_text(SILENT[way])
     (gate(kept).parent / "test_beside.py").write_text("def test_beside():\n    pass\n")
     text = baselines(kept).read_bytes()
@@ -409,7 +409,7 @@ class TestNothingRun:
 
     @pytest.mark.parametrize("hook", ["sessionfinish(session)", "unconfigure(config)"])
     def test_an_exit_status_that_a_hook_sets(self, kept, monkeypatch, hook):
-        """Of a regression, and of a baseline that is unused."""
+        """A hook's exit status hides no regression or unused baseline under ``--perf-strict``."""
         get = (
             ""
             if "session" in hook
@@ -440,7 +440,8 @@ class TestNothingRun:
     @pytest.mark.exhaustive(one_in=2)
     @pytest.mark.parametrize("option", ["-k other", "-m slow", "--deselect gates"])
     def test_tests_that_the_ini_file_deselects(self, kept, option):
-        """What is deselected on the command line is meant to be."""
+        """Under ``--perf-strict``, the command line may deselect tests, but the ini file may
+        not."""
         ini = "[pytest]\nperf_devices = a100\nmarkers = slow\n"
         test = "import pytest\n@pytest.mark.slow\ndef test_other():\n    pass\n"
         gate(kept).with_name("test_other.py").write_text(test)
@@ -458,7 +459,8 @@ class TestNothingRun:
 
 
 class TestOnlyCompared:
-    """What cannot be seen from inside: no report, or one with less or slower predictions."""
+    """Tests of changes that only ``compare`` can detect: no report, or fewer or slower
+    predictions."""
 
     def test_a_process_that_ends_itself(self, kept, capsys):
         base = reported(kept, "base.json")
@@ -584,11 +586,12 @@ def test_parameters_of_odd_names_have_a_baseline_each(kept, monkeypatch):
 
 
 class TestCompared:
-    """What ``compare`` says of two runs: exit 0 only where every prediction was compared."""
+    """Tests that ``compare`` exits with 0 only if it compared every prediction."""
 
     @pytest.mark.parametrize("way", [way for way in VANISHED if way != "call removed"])
     def test_a_gate_that_vanished(self, kept, capsys, way):
-        """Where only the call is removed the prediction is still there, and compared."""
+        """A gate that vanished is reported; if only its call is removed, its prediction is
+        compared."""
         code, counts = compared(kept, capsys, lambda: gate(kept).write_text(KERNEL + VANISHED[way]))
         assert code == 1
         assert "gone" in counts

@@ -70,7 +70,7 @@ def baselines(project) -> Path:
 
 
 def with_test(project, body):
-    """One more test, in a module of its own."""
+    """Add a test in a separate module."""
     project.makepyfile(test_more=TEST_FILE.partition("def test_copy")[0] + body)
     return project
 

@@ -62,7 +62,7 @@ def run(project, *arguments):
 
 @pytest.fixture(scope="module")
 def time():
-    """What the prediction says of the copy, in seconds."""
+    """Return the predicted time of the copy, in seconds."""
     fields = [pa.Field(name, shape=1 << 20) for name in ("a", "b")]
     kernel = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
     return pa.predict(kernel, pa.Launch.cover(1 << 20, 256), "a100").time

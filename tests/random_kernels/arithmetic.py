@@ -179,7 +179,7 @@ class _Indices:
         self.draw, self.leaves = draw, leaves
 
     def index(self, depth, more=()):
-        """One of so many levels at most, in which ``more`` occurs, too: loop counters."""
+        """Draw an index of at most ``depth`` levels, which may contain loop counters (``more``)."""
         draw = self.draw
         if depth == 0 or draw.chance(0.15):
             return draw.pick([*self.leaves, *more])

@@ -1,4 +1,4 @@
-"""What random kernels of every kind are drawn with."""
+"""Drawing of the parts that random kernels of every kind have."""
 
 from random import Random
 
@@ -38,7 +38,7 @@ VECTORS = ["float2", "float4", "double2", "int4"]
 
 
 class Draw:
-    """What all kinds draw from. ``kernel`` is what has been drawn so far."""
+    """Source of random choices for all kinds; ``kernel`` is what has been drawn so far."""
 
     def __init__(self, seed, number, attempt, kind):
         self.random = Random(f"{seed}/{number}/{attempt}/{kind}")
@@ -110,8 +110,10 @@ class Draw:
         return self.kernel.structure
 
     def choose_packing(self):
-        """Whether a structure is given as bytes or by member; those of eight bytes, of which only
-        bytes are possible, are rare."""
+        """Choose whether a structure is given as bytes or by member.
+
+        Structures of eight bytes can only be given as bytes, and are rare.
+        """
         structure = self.kernel.structure
         if structure is None:
             return

@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Rejected(Exception):
-    """What was drawn is no kernel to predict: undefined behaviour, or accesses beyond a buffer."""
+    """The drawn kernel cannot be predicted: undefined behaviour, or accesses beyond a buffer."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def converted(values, type_):
 
 @dataclass
 class State:
-    """All threads of a launch at one place of the program.
+    """State of the threads of a launch at one place of the program.
 
     ``values``: of every variable, by name, an array over the threads or a single number;
     ``tables``: of arrays in arguments; ``active``: which threads take part.
@@ -280,7 +280,8 @@ class Extremum(Expression):
         return f"{self.name}({self._text(self.left)}, {self._text(self.right)})"
 
     def _text(self, value):
-        """Of 64 bits, long and long long are types of their own: no function takes both."""
+        """Return the cast value, since a function takes long and long long only if both are one
+        type."""
         if self.type.bits == 32 and value.type.same_values(self.type):
             return str(value)
         return str(Cast(self.type, value))

@@ -38,7 +38,7 @@ def grid_stride(draw):
 
 
 def loops(draw):
-    """Each thread loops, over constant and given bounds, with bounds that depend on its place."""
+    """Draw a kernel whose threads loop over constant, given and thread-dependent bounds."""
     draw.launch(draw.pick([1, 1, 2]))
     i = draw.declared("i", draw.place(0))
     size = max(1, draw.extent(0) - draw.between(0, 9))

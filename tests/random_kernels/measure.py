@@ -23,9 +23,12 @@ _SAMPLED = "executed"
 
 @dataclass
 class Outcome:
-    """What became of one kernel. ``volumes``: (predicted, counted) by quantity and field;
-    ``error``: what was raised; ``by_lap``: what is wrong is right where the iterations of a loop
-    over the grid share nothing, which is a simplification that the documentation states."""
+    """Outcome of the prediction of one kernel.
+
+    ``volumes``: (predicted, counted) by quantity and field; ``error``: what was raised; ``by_lap``:
+    wrong volumes are right if the iterations of a loop over the grid share nothing, which is a
+    documented simplification.
+    """
 
     number: int
     arch: str
@@ -49,12 +52,12 @@ class Outcome:
 
     @property
     def executed(self):
-        """Whether some of the volumes come from executed blocks."""
+        """Return True if some of the volumes come from executed blocks."""
         return any(_SAMPLED in text for text in self.assumptions)
 
     @property
     def failure(self):
-        """What is wrong with the prediction, in a word; empty where nothing is."""
+        """Return the kind of failure of the prediction; empty if there is none."""
         if self.error:
             return "raises"
         if self.wrong and self.by_lap and self.confidence != "guessed":
@@ -105,7 +108,7 @@ def predict(kernel, path, device):
 
 
 def measure(kernel, run, path, device):
-    """One outcome."""
+    """Predict a kernel and compare it with the counted volumes."""
     outcome = Outcome(int(kernel.name[1:]), device.arch, kernel.kind)
     start = _cpu()
     try:
@@ -148,7 +151,7 @@ def measure_all(seed, numbers, arch, kinds=KINDS):
 
 
 def measure_alone(kernel, run, folder, device):
-    """One outcome of a kernel that is compiled by itself."""
+    """Measure a kernel that is compiled by itself."""
     path = Path(folder) / f"{kernel.name}.cu"
     path.write_text(source_of([kernel]))
     return measure(kernel, run, path, device)
@@ -162,5 +165,5 @@ def _cpu():
 
 
 def without_cache(folder):
-    """What is compiled is remembered in that folder only."""
+    """Keep compiled code in that folder only."""
     os.environ["PERFASSERT_CACHE_DIR"] = str(folder)

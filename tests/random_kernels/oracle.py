@@ -1,4 +1,4 @@
-"""How much a launch moves, counted from the addresses of every thread.
+"""Volumes of a launch, counted from the addresses of every thread.
 
 Nothing of perfassert takes part. What is counted is exact by definition, so a prediction from
 compiled code has to agree, whatever the caches do:
@@ -34,7 +34,7 @@ def sectors_of(touch):
 
 
 def unique_pairs(groups, numbers):
-    """How many distinct pairs there are."""
+    """Count the distinct pairs."""
     if not len(groups):
         return 0
     order = np.lexsort((numbers, groups))
@@ -124,7 +124,8 @@ def _inside_loops(statement):
 
 
 def is_one_wave(kernel, run, units):
-    """Whether all blocks are resident at a time, one on each unit, loops over the grid included."""
+    """Return True if all blocks are resident at a time, one on each unit, loops over the grid
+    included."""
     times = Counter((t.place, t.store) for t in run.touches)
     most = max(times.values()) if _strided(kernel) else 1
     return kernel.blocks * most <= units

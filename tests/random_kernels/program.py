@@ -18,7 +18,7 @@ typedef unsigned uint32_t;
 
 @dataclass(frozen=True)
 class Item:
-    """What a field consists of: its name in C, bytes, and the members of a vector."""
+    """Type of a field's elements: its name in C, bytes, and the members of a vector."""
 
     name: str
     bytes: int
@@ -50,8 +50,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Touch:
-    """One execution of a memory instruction by all threads: byte addresses from the buffer's start
-    of those that take part. ``lap``: the iteration of a loop over the grid."""
+    """An execution of a memory instruction by all threads.
+
+    ``addresses``: bytes from the buffer's start, of active threads; ``lap``: iteration of a loop
+    over the grid.
+    """
 
     field: str
     store: bool
@@ -137,7 +140,7 @@ def execute(statements, run):
 
 
 def nested(statements):
-    """All statements, those inside others too."""
+    """Yield the statements, also those inside others."""
     for statement in statements:
         yield statement
         yield from nested(statement.parts)
@@ -371,7 +374,7 @@ class Exchange(Statement):
 
 
 class Text(Statement):
-    """What no address depends on."""
+    """A statement on which no address depends."""
 
     def __init__(self, text):
         self.text = text
@@ -407,7 +410,7 @@ class Structure:
         return ctypes.sizeof(self.packed())
 
     def packed(self):
-        """As ``ctypes.Structure``; pointers are null."""
+        """Return the structure as ``ctypes.Structure``; pointers are null."""
         listed = []
         for type_, name, value in self.members:
             if isinstance(type_, Field):
@@ -427,7 +430,7 @@ class Structure:
         return made
 
     def mapping(self):
-        """By member, without pointers."""
+        """Return the structure as a mapping by member, without pointers."""
         found = {}
         for type_, name, value in self.members:
             if not isinstance(type_, Field):
@@ -551,7 +554,8 @@ class Kernel:
         return found
 
     def run(self):
-        """All touches of all threads; raises :class:`Rejected` for what is no valid kernel."""
+        """Run all threads and return their touches; raise :class:`Rejected` for an invalid
+        kernel."""
         run = Run(self)
         with np.errstate(over="ignore"):
             execute(self.body, run)

@@ -129,7 +129,7 @@ def _bodies(body):
 
 
 def _slots(owner):
-    """Every place that holds an expression: (object, attribute or index, expression)."""
+    """Yield the places of expressions: (object, attribute or index, expression)."""
     if isinstance(owner, Kernel):
         for statement in nested(owner.body):
             yield from _slots_in(statement)

@@ -103,14 +103,14 @@ def _row(name, own):
 
 
 def by_kind(outcomes):
-    """How many of each kind are right and not guessed."""
+    """Return, as text, how many kernels of each kind are right."""
     total = Counter(o.kind for o in outcomes)
     right = Counter(o.kind for o in outcomes if not o.failure)
     return "\n".join(f"{kind:>18}  {right[kind]} of {total[kind]}" for kind in sorted(total))
 
 
 def failures(outcomes, seed):
-    """Every kernel that is not right, by what is wrong."""
+    """Yield lines about the kernels that are not right, by kind of failure."""
     for failure in _FAILURES:
         own = [o for o in outcomes if o.failure == failure]
         if own:
@@ -132,7 +132,7 @@ def _why(outcome):
 
 
 def show(options):
-    """One kernel, with all that is known of it."""
+    """Print one kernel with all that is known about it."""
     kernel, run = generate(options.seed, options.show)
     arch = options.arch[options.show % len(options.arch)]
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ from .program import Declare, If, Load, Store, Target
 
 
 class _Stencil:
-    """What is drawn of a stencil before its loads: sizes, strides, and how its borders are kept."""
+    """The choices of a stencil before its loads: sizes, strides, and treatment of borders."""
 
     def __init__(self, draw):
         self.draw = draw
@@ -42,7 +42,8 @@ class _Stencil:
         ]  # fmt: skip
 
     def _sizes(self):
-        """Of the field, or of the part with all neighbours and the halo around it."""
+        """Return the sizes of the field, or of the part with all neighbours and the halo around
+        it."""
         draw, block = self.draw, self.draw.kernel.block
         own = [
             max(2 * self.halo + 1, draw.extent(a) - draw.between(0, block[a] - 1))
@@ -65,7 +66,7 @@ class _Stencil:
         return strides
 
     def offsets(self):
-        """Of the neighbours: a star, or some of a box."""
+        """Draw the offsets of the neighbours: a star, or some of a box."""
         draw, halo, axes = self.draw, self.halo, range(self.dimensions)
         star = draw.chance(0.7)
         found = [(0,) * self.dimensions]
@@ -92,7 +93,8 @@ class _Stencil:
         return moved
 
     def inside(self, offset):
-        """Whether a neighbour is in the field, where that is asked for each of them."""
+        """Return the condition that a neighbour lies in the field, if the code checks each of
+        them."""
         tests = [
             self.first[x] + d < self.size[x] if d > 0 else self.first[x] >= -d
             for x, d in enumerate(offset)

@@ -75,7 +75,7 @@ def ranking(functions):
 
 
 def test_order_is_that_of_single_predictions(ranking, functions):
-    """Each as from_triton predicts it, with the heuristic's value."""
+    """The times are those of kernels of from_triton with the heuristic's value."""
     jit = functions.add.fn.fn
     for block, warps, label in ((64, 4, "BLOCK=64 warps=4"), (1024, 4, "BLOCK=1024 warps=4")):
         kernel = pa.from_triton(jit, TYPES, {"BLOCK": block, "EVEN": True}, num_warps=warps)

@@ -26,7 +26,7 @@ A100 = "A100-SXM4-40GB"
 
 @st.composite
 def spaces(draw, most=6):
-    """Whether each candidate spills, and which pairs are decided."""
+    """Draw which candidates spill, and which pairs are decided."""
     count = draw(st.integers(1, most))
     spills = draw(st.lists(st.booleans(), min_size=count, max_size=count))
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
@@ -45,7 +45,7 @@ def is_allowed(order, spills, decided):
 
 @given(spaces())
 def test_order_is_the_allowed_one_that_is_closest_to_the_predicted(space):
-    """Of all allowed orders the first in lexicographic order."""
+    """The order is the first of all allowed orders, lexicographically."""
     spills, decided = space
     order = order_candidates(spills, lambda i, j: (i, j) in decided)
     allowed = (p for p in permutations(range(len(spills))) if is_allowed(p, spills, decided))
@@ -141,7 +141,7 @@ def test_what_the_device_cannot_run_is_dropped():
 
 
 def test_failures_are_of_one_candidate():
-    """What is wrong with all of them raises."""
+    """An error of all candidates is raised; that of one is returned."""
     copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=4096)], loads=["a[x]"])
     rows = {"good": lambda: (copy, pa.Launch(16, 256)), "bad": lambda: (copy, pa.Launch(1, 4096))}
     ranked, failures = rank_possible(rows, pa.device(A100))

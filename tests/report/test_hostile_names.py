@@ -68,7 +68,7 @@ def test_a_prediction(prediction):
 
 
 def test_markdown(report):
-    """What is fenced in is text."""
+    """Names in Markdown outside of fenced blocks are harmless."""
     shown = re.sub(r"(?s)```.*?```", "", harmless(markdown(report)))
     assert "<script" not in shown
     assert "@you" not in shown
@@ -166,7 +166,7 @@ def test_a_page_of_promises(prediction, key, name):
 
 @pytest.mark.parametrize("key", ["skip", "xfail"])
 def test_reasons_on_a_terminal(pytester, key):
-    """Those of ``*.perf.toml``, which pytest prints with -r."""
+    """The reasons are those of ``*.perf.toml``, which pytest prints with -r."""
     Path("t.perf.toml").write_text(
         '[[test]]\nname = "t"\nlaunch = { domain = 64, block = 64 }\nexpect = { time = "< 1 ns" }\n'
         f'{key} = "\\u001b[31m\\n::error::x"\n'

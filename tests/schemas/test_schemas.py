@@ -1,4 +1,5 @@
-"""Every file of the repository is what its published schema says, and what is wrong is not."""
+"""Tests that files of the repository match their published schemas, and that invalid ones do
+not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far predictions move with a value: the same as predicting by hand."""
+"""Tests that sensitivities are those of predictions with changed values."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_what_is_assumed(device):
 
 
 def test_examples_cover_what_kernels_are_made_of(device):
-    """One for each limiter that a device file can be wrong about."""
+    """The examples have each limiter about which a device file can be wrong."""
     limiters, operations = set(), set()
     for name in EXAMPLES:
         case = example(name, device.warp_size)

@@ -62,7 +62,7 @@ def compare(seed, engines=(True,)):
 
 
 def _evaluated(symbols, value, names, memo):
-    """For every thread, with integers of any size; None: it is not known."""
+    """Evaluate a value for every thread, with integers of any size; None if it is unknown."""
     for index in symbols.free_atoms(value):
         atom = symbols.atoms[index]
         if atom.function not in _FUNCTIONS and atom.name not in names:

@@ -49,7 +49,7 @@ COMMON = [Kind.ADD, Kind.MULTIPLY, Kind.MULTIPLY_WIDE, Kind.LOGIC, Kind.SHIFT, K
 
 
 class Program:
-    """One program. ``machine``: its code; ``placed``, ``jumps``: its flow of control."""
+    """A random program. ``machine``: its code; ``placed``, ``jumps``: its flow of control."""
 
     def __init__(self, seed):
         self.random = Random(seed)
@@ -89,7 +89,7 @@ class Program:
         return self.literals.setdefault(value, LITERALS + len(self.literals)) if value else 0
 
     def start(self):
-        """What a register starts from: an index, a parameter or a number."""
+        """Return an initial value of a register: an index, a parameter or a number."""
         r = self.random
         if r.random() < 0.4:
             return r.choice(list(SPECIALS))
@@ -254,7 +254,7 @@ class Program:
         self.jumps[jump] = Jump((head,), True)
 
     def store(self):
-        """Each thread's registers; what they hold is what the evaluation is asked for."""
+        """Store the registers of each thread; the test evaluates the stored values."""
         place = (SPECIALS_BLOCK, self.literal(32), SPECIALS_THREAD, 0)
         self.emit(Micro(Kind.MULTIPLY, (COUNTERS + 9,), place))
         self.saved = []

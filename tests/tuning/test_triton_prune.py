@@ -52,7 +52,7 @@ def wrapped(x, n: tl.int64, BLOCK: tl.constexpr):
 
 @dataclass
 class Tensor:
-    """As much of a tensor of PyTorch as is asked for."""
+    """The part of a PyTorch tensor that Triton's pruning uses."""
 
     dtype: str
     shape: tuple[int, ...] = (COUNT,)
@@ -78,7 +78,7 @@ def functions(tmp_path_factory, import_text):
 
 
 def pruned(tuner, values, **keywords):
-    """What Triton's ``run`` asks for before it measures."""
+    """Return the configurations as Triton's ``run`` gets them before it measures."""
     tuner.nargs = values
     return tuner.prune_configs(keywords)
 
@@ -91,7 +91,7 @@ def values(dtype="torch.float16", **more):
 
 
 def test_what_is_decided_slower_is_dropped(functions, caplog):
-    """What cannot be predicted is kept; the line says how many of which."""
+    """A configuration that cannot be predicted is kept; the log line has the counts."""
     kept = pruned(functions.scale, values(), grid=grid, warmup=False)
     assert functions.SPACE[0] in kept
     assert functions.SPACE[5] in kept  # no power of 2, which is for Triton to say
@@ -105,7 +105,7 @@ def test_what_is_decided_slower_is_dropped(functions, caplog):
 
 
 def test_order_is_that_of_rank_autotune(functions):
-    """It does not ask the pruning again, which would ask it."""
+    """The ranking does not call the pruning again, which would call the ranking."""
     types = {"x": "*fp16", "y": "*fp32", "n": "i32", "factor": "fp32"}
     args = {"n": COUNT, "factor": 2.0}
     constants = {"none": None}
@@ -166,7 +166,7 @@ def test_bad_settings():
     ],
 )  # fmt: skip
 def test_types_are_those_of_triton(functions, value, kind):
-    """As its own binder specialises a launch."""
+    """Types are those by which Triton's binder specialises a launch."""
     from triton.runtime import jit
 
     call = describe_arguments(functions.scale.fn.fn, {"x": value})

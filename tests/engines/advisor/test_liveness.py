@@ -40,7 +40,7 @@ def test_predicates_and_uniform_registers_are_none():
 
 
 def read_later(code, start, name):
-    """Whether a path from an instruction on reads the register before it is written."""
+    """Return True if a path from an instruction reads the register before it is written."""
     seen, stack = set(), [start]
     while stack:
         at = stack.pop()

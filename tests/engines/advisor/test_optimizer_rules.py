@@ -1,4 +1,4 @@
-"""What optimizers match and how scopes add up, on small pieces of code."""
+"""Tests of what optimizers match and how scopes add up, on small pieces of code."""
 
 from dataclasses import replace
 

@@ -78,7 +78,7 @@ PURE = {
 
 
 class Operations:
-    """One program; ``code`` is what it has written."""
+    """A random program; ``code`` has the instructions that were written."""
 
     def __init__(self, seed, length=40):
         self.random = Random(seed)
@@ -140,7 +140,7 @@ class Operations:
             self.emit(Micro(Kind.MOVE, (WARP_WIDE + k,), (VALUE + k,)), guard=False)
 
     def epilogue(self):
-        """Each thread stores all of its registers."""
+        """Let each thread store all of its registers."""
         place = Micro(
             Kind.MULTIPLY, (VALUE + WORDS,), (BLOCK, self.literal(BLOCK_BYTES), THREAD, 0)
         )
@@ -297,7 +297,7 @@ class Operations:
         self.emit(Micro(Kind.SYNC_WAIT, (), (barrier,)), guard=False)
 
     def together(self):
-        """What all threads of a block meet at, or all lanes of a warp."""
+        """Emit an operation for which all threads of a block, or all lanes of a warp, wait."""
         r = self.random
         number, count = self.literal(r.randrange(3)), r.choice([0, 0, self.literal(64)])
         choice = r.randrange(4)

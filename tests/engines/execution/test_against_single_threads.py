@@ -11,7 +11,7 @@ CASES, PER_TEST = 1000, 100
 
 
 def expected(program, count, blocks, block):
-    """How often the threads of each warp executed each statement, in all."""
+    """Count the executions of each statement by all threads of each warp."""
     warps = -(-block // 32)
     totals = np.zeros((blocks * warps, count), np.int64)
     for b in range(blocks):

@@ -1,4 +1,4 @@
-"""What PTX computes, as ptxas compiles it: branches that some lanes leave early, calls."""
+"""Tests of PTX as ptxas compiles it: branches that some lanes leave early, calls."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the slice leaves out decides nothing: same counts, same addresses."""
+"""Tests that instructions outside the slice change no counts and no addresses."""
 
 from pathlib import Path
 

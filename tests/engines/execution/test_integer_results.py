@@ -1,4 +1,4 @@
-"""What kernels store must be right, to the bit, on every architecture."""
+"""Tests that kernels store the right integers, to the bit, on every architecture."""
 
 from fractions import Fraction
 from itertools import pairwise, product

@@ -1,4 +1,4 @@
-"""Of a buffer only some pages are known: what they hold is read, the rest is as if nobody gave it.
+"""Tests of buffers of which only some pages are known: other pages are as not given.
 
 The oracle is the same launch with the whole content.
 """

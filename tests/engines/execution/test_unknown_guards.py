@@ -1,4 +1,4 @@
-"""What an instruction writes is unknown where it is unknown whether it is executed."""
+"""Tests that results are unknown if it is unknown whether the instruction is executed."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_a_load_that_may_not_be_executed(compiled):
 
 @pytest.mark.parametrize("compiled", ENGINES)
 def test_memory(compiled):
-    """What may have been stored is unknown to who loads it, wherever in the buffer."""
+    """A load is unknown if a store may have written to the buffer, at any place."""
     after = (load(6, FOUR), -1), (load(7, 6), -1)
     found = run(code((store(EIGHT), UNKNOWN_GUARD), *after), compiled)
     assert set(found.guesses) == {1, 3}
@@ -83,7 +83,7 @@ def test_memory(compiled):
 
 @pytest.mark.parametrize("compiled", ENGINES)
 def test_an_instruction_without_a_translation_touched_something(compiled):
-    """It is not known where, which is not nowhere; one that was not executed touched nothing."""
+    """An instruction without a translation touches unknown addresses, but only if executed."""
     body = (Micro(Kind.UNKNOWN, (5,)), -1), (load(6), -1), (Micro(Kind.EXIT), -1), (load(7), -1)
     found = summarize_execution(
         run(code(*body), compiled), {}, WorkingBlocks((1, 1, 1), (1, 1, 1))

@@ -43,7 +43,7 @@ def cycles(order, *parameters):
 
 
 def recurrence(trips, stages, copy_issue, copy, math):
-    """When each stage is asked for, filled, used and free, one iteration after the other."""
+    """Compute when each stage is requested, filled, used and free, iteration by iteration."""
     free, asked, done = [], 0, 0
     next_copy = 0
     for i in range(trips):

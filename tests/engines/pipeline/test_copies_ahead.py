@@ -6,7 +6,8 @@ import perfassert as pa
 
 
 def cycles(ahead, trips, transfer, latency, math):
-    """One warp; copies occupy memory for ``transfer`` each and arrive after ``latency``."""
+    """Return the cycles of a warp whose copies occupy memory for ``transfer`` each and arrive after
+    ``latency``."""
     g = pa.InstructionGraph.builder()
     first = g.op("copy") if ahead else None
     with g.loop(trips) as body:
@@ -35,7 +36,7 @@ def test_the_longer_of_both_and_the_fill(trips, transfer, latency, math):
 
 
 def test_a_copy_that_takes_longer_than_a_product_wants_more_stages():
-    """One tile ahead: each copy is issued with the product before it, and awaited after it."""
+    """With one tile ahead, a copy is issued with the product before it, and awaited after it."""
     trips, latency, math = 40, 180, 60
     issued, done = [0], 0.0
     for _ in range(trips):

@@ -1,4 +1,4 @@
-"""What the reference engine tells its listeners, counted by a listener of the test's own."""
+"""Tests of the events that the reference engine emits, counted by a listener."""
 
 from collections import Counter
 
@@ -109,7 +109,7 @@ def test_a_stall_names_its_producer():
 @compiled
 @pytest.mark.parametrize("order", ORDERS)
 def test_both_engines_tell_the_same(order):
-    """Every event of a window; the order at one time is the engine's own."""
+    """Both engines emit the same events of a window; the order at one time may differ."""
     for unit in units(order, 120):
         end = Reference(unit).run().end
         window = (end // 4, max(end // 4 + 1, 3 * end // 4))

@@ -49,7 +49,7 @@ def test_several_schedulers_share_a_pipeline_that_takes_several_in_a_cycle(order
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_pipeline_that_stood_still_starts_anew(order):
-    """Each instruction waits for the one before: what is left of a cycle is not saved up."""
+    """A pipeline that was idle does not use the rest of a fractional cycle."""
     g = pa.InstructionGraph.builder()
     with g.loop(50) as body:
         g.op("x", body.carried("x"), name="x")

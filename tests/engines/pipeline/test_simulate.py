@@ -90,7 +90,7 @@ def outcome(totals, in_order):
 
 
 def profile_of(totals):
-    """What is not nothing."""
+    """Return the entries of a profile that are not 0."""
     if totals.profile is None:
         return None
     spent = {n: s for n, s in totals.profile.spent.items() if s.issued}
@@ -238,7 +238,7 @@ def test_chains_on_one_pipeline_are_monotone(field):
 
 
 def test_every_cycle_of_a_warp_is_accounted_for():
-    """In order with one issue per cycle: issued + stalled + not selected + waiting + not begun."""
+    """The cycles of a warp are issued + stalled + not selected + waiting + not begun."""
     for seed in range(150):
         unit = random_unit(seed, "in-order")
         if unit.width != 1 or not small(unit):
@@ -305,7 +305,7 @@ def test_latencies_may_depend_on_the_resident_warps():
 
 
 def test_any_float_is_a_latency():
-    """Where ticks are so fine that 64 bits do not suffice, the reference engine counts them."""
+    """If ticks are too fine for 64 bits, the reference engine simulates."""
     third, pi = 1 / 3, 3.14159265358979
     result = pa.simulate(chain(3), 5, 2, 2, {"x": pa.Latency(third, pi)})
     assert result.cycles == pytest.approx(max(3 * pi + 9 * third, pi + 29 * third))
@@ -315,7 +315,7 @@ def test_any_float_is_a_latency():
 
 
 class TestWorkIsBounded:
-    """What would take hours is an error that says what to do."""
+    """Tests that a simulation that would take hours is an error with a remedy."""
 
     def run(self, trips=1, **settings):
         g = pa.InstructionGraph.builder()

@@ -69,7 +69,7 @@ class Program:
                         yield group, offset, values
 
     def sectors(self, group, offset, values, block, warp):
-        """That a warp asks for in one instruction."""
+        """Return the sectors that a warp requests by one instruction."""
         known = {"threadIdx.x": warp * WARP + np.arange(WARP), "blockIdx.x": block, **values}
         base = (1 + sum(map(ord, group.field))) << 34
         addresses = base + offset + sum(c * known[s] for s, c in group.terms)

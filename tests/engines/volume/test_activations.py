@@ -23,8 +23,8 @@ def copy(load, store, shape, dtype="float64"):
 
 
 def window(kernel, launch, first, last, kept=0, device=DEVICE):
-    """All that blocks ``first`` to ``last`` ask for; the L2 holds what ``kept`` more on each side
-    write."""
+    """Return the window of blocks ``first`` to ``last``; the L2 also holds the writes of ``kept``
+    more blocks on each side."""
     groups = group_launch(kernel, launch, launch, device, RESIDENT)
     return Window(groups, first, last, 1.0, 1 + 2 * kept / (last - first))
 
@@ -40,7 +40,8 @@ def enumerated_fill(kernel, field, text, launch, first, last, grain, page):
 
 
 def enumerated_completion(kernel, text, launch, first, last, kept):
-    """How much fuller the lines that a window writes are, once its neighbours have written."""
+    """Ratio of a window's sectors with its neighbours' writes to those without, in the same
+    lines."""
     own, around = blocks(launch, first, last), blocks(launch, first - kept, last + kept)
     at_once = brute_force.touched(kernel, "b", [text], launch, own, 32)
     later = brute_force.touched(kernel, "b", [text], launch, around, 32)
@@ -110,7 +111,7 @@ def test_half_lines_are_written_alone_where_the_l2_has_lost_the_other_half():
 
 @pytest.mark.parametrize("count", [4, 16, 32])
 def test_rows_are_read_as_far_as_the_window_reaches(count):
-    """Of a row of 2 KiB the blocks of a window touch 64 bytes each."""
+    """The blocks of a window touch 64 bytes each of a row of 2 KiB."""
     own = window(*rows(512), 64, 64 + count)
     assert own.bytes_per_activation(*LOADED) == 64 * count
     assert own.bytes_per_activation(*STORED) == 64 * count
@@ -181,8 +182,8 @@ extern "C" __global__ void sum_from(const int* start, int step, const float* a, 
 
 @pytest.mark.parametrize(("kernel", "each"), [("sum_rows", 32), ("sum_columns", 2048)])
 def test_blocks_that_loop_are_in_the_same_iterations(kernel, each, tmp_path):
-    """All 4,096 rows are read at the same time, so that each sector is an activation of its own;
-    a row that all blocks read together fills its pages."""
+    """All 4,096 rows are read at the same time, so that each sector is an activation; a row that
+    all blocks read together fills its pages."""
     (tmp_path / "sums.cu").write_text(LOOPS)
     n = 4096
     launch = pa.Launch(n // 64, 64, {"n": n})

@@ -18,7 +18,7 @@ BANKS, WORD = 32, 4
 
 
 def passes(addresses, width):
-    """One group of lanes after the other, as many as fill the banks: the most words of a bank."""
+    """Sum the largest number of words of a bank over groups of lanes that fill the banks."""
     group = BANKS * WORD // max(width, WORD)
     total = 0
     for start in range(0, len(addresses), group):
@@ -86,7 +86,10 @@ def test_on_random_tiles(seed):
 
 
 def test_conflicts_of_random_tiles_go():
-    """All of them where all accesses are of one width, but for every second row of short ones."""
+    """Layouts remove nine tenths of the conflicts.
+
+    They remove all if accesses have one width, but for every second row of short ones.
+    """
     found = [find_layouts(*random_tile(seed), A100) for seed in range(40)]
     before = sum(f.conflicts for f in found)
     for kind in ("padding", "swizzle"):

@@ -1,4 +1,4 @@
-"""What of its loads a warp has not loaded before, against sets of sectors."""
+"""Tests of loads of sectors that are new to a warp, against sets of sectors."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_loads_of_one_iteration_are_new_where_none_of_them_was_before(tmp_path, 
 
 @pytest.mark.parametrize("shifted", ["", " + shift[j]"])
 def test_rows_that_are_shifted_against_each_other_are_new_in_more_iterations(tmp_path, shifted):
-    """Every lane begins one item further in its sector."""
+    """Lanes begin one item further in their sectors from row to row."""
     found = walked(tmp_path, f"i * (n + 1) + j{shifted}")
     assert found.new_share(WHOLE) == pytest.approx(1 / 8, abs=0.04)
     assert found.executions_with_arriving(WHOLE) > 0.9
@@ -98,7 +98,7 @@ def test_where_few_warps_load_one_of_them_is_looked_at(tmp_path):
 
 
 def by_sets(offsets, block, size):
-    """Of each warp of block 1 of 3: sectors of 32 bytes, asked for and new, by load."""
+    """Count the requested and the new sectors of each load, for the warps of block 1 of 3."""
     asked, new = [], []
     for warp in range(0, block, 32):
         seen = set()

@@ -316,7 +316,7 @@ def test_a_loop_of_any_length_takes_little_memory(trips):
 
 @pytest.mark.parametrize(("trips", "blocks"), [(100, 200), (1 << 16, 200), (1 << 34, 16)])
 def test_fewer_blocks_stand_for_the_grid_where_each_takes_long(trips, blocks):
-    """One value after the other: 2^21 of a block at most, 2^25 of all of them."""
+    """At most 2^21 values of a block are evaluated, and 2^25 of all blocks."""
     chosen = representatives(thirds(trips, ("x", 5)), pa.Launch((200,), (2,)), 128)
     assert len(chosen) == blocks
     assert sum(block.weight for block in chosen) == pytest.approx(200)

@@ -36,7 +36,7 @@ def test_few_lanes_take_as_long_as_an_access():
 
 
 def test_the_least_time_is_no_addend():
-    """Where banks or tags take longer, they alone count."""
+    """If banks or tags take longer than the least time, the least time is not added."""
     with_least = pa.device("rtx-3090")
     without = with_least.replace(l1_access_cycles=0)
     assert cycles(with_least, 4, stride=32) == cycles(without, 4, stride=32) > 2

@@ -37,7 +37,7 @@ def packets(addresses, group):
     ],
 )
 def test_strides(stride, width, stored, loaded):
-    """As on an H200: a sector takes one packet, a line that is written in part one more."""
+    """A stored sector takes one packet, a line that is written in part one more, as on an H200."""
     addresses = stride * np.arange(32)
     assert packets(addresses, access(Direction.STORE, width)) == stored
     assert packets(addresses, access(Direction.LOAD, width)) == loaded

@@ -44,7 +44,7 @@ def program(warps, trips, *loads):
 
 
 def sectors_asked(one, groups):
-    """Of the first block."""
+    """Return the sectors that the first block requests."""
     found = []
     for group in groups:
         spans = [range(first, last + 1) for _, (first, last) in group.ranges]
@@ -128,7 +128,7 @@ def test_passes_where_any_line_may_leave_miss_gradually(blocks, values):
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4])
 @pytest.mark.parametrize("warps", [1, 2])
 def test_a_walk_along_rows_needs_the_lines_of_all_threads(blocks, warps):
-    """Every thread has a line of its own, from which it takes 32 values one after the other."""
+    """A thread reads 32 values of a line, one after the other; no two threads share a line."""
     n = 128
     one = program(warps, {"k": n}, ("a", "k", {"thread": 4 * n, "block": 1 << 20, "k": 4}))
     simulated = loaded_bytes(one, blocks, LeastRecentlyUsed(64))
@@ -146,7 +146,7 @@ def test_a_walk_along_columns_touches_nothing_again(blocks):
 
 @pytest.mark.parametrize("blocks", [1, 2, 8])
 def test_a_tile_that_all_warps_read_in_one_iteration_is_loaded_once(blocks):
-    """All iterations of a block do not fit, but one does: nothing comes back."""
+    """One iteration of a block fits into the cache, not all of them: nothing is loaded twice."""
     one = program(1, {"k": 200}, ("a", "k", {"block": 1 << 20, "k": LINE}))
     one = Program(one.groups, one.trips, 8)
     simulated = loaded_bytes(one, blocks, LeastRecentlyUsed(64))
@@ -183,8 +183,8 @@ def test_what_all_blocks_read_takes_room_once(columns):
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8])
 @pytest.mark.parametrize("reach", [1, 2, 5])
 def test_planes_that_overlap_come_back_after_as_many_iterations(blocks, reach):
-    """Each iteration reads a plane that it will read again ``reach`` iterations later. Distances
-    between two windows count as partly the shorter, partly the longer one."""
+    """A plane is read again ``reach`` iterations later. Distances between two windows count as
+    partly the shorter, partly the longer one."""
     plane = 4 * LINE
     one = program(
         4, {"z": 64}, ("a", "z", {"thread": 4, "block": 1 << 20, "z": plane}, 0, reach * plane)

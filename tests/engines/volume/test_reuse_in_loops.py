@@ -1,4 +1,4 @@
-"""What a cache must hold for what a loop touches again: against a walk through the iterations."""
+"""Tests of the cache capacity for reuse in loops, against a walk through the iterations."""
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ LAUNCH = pa.Launch(1, 32)
 
 
 def group(field, terms, **trips):
-    """One access of 4 bytes in the loops ``trips``, the outermost first."""
+    """Return an access of 4 bytes in the loops ``trips``, the outermost first."""
     ranges = tuple(sorted((name, (0, n - 1)) for name, n in trips.items()))
     return AccessGroup(field, Direction.LOAD, 4, tuple(terms.items()), np.zeros(1, np.int64), 128,
                        frozenset(), ranges, (), tuple(trips), (hash(field) % 1000,))  # fmt: skip
 
 
 def addresses(one, ranges):
-    """Of all threads and iterations."""
+    """Return the addresses of all threads and iterations."""
     values = {"x": np.arange(32), **{k: np.arange(a, b + 1) for k, (a, b) in ranges.items()}}
     grids = np.meshgrid(*values.values(), indexing="ij")
     named = dict(zip(values, grids, strict=True))

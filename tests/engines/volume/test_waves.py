@@ -1,4 +1,4 @@
-"""Which waves are evaluated: accesses that meet in the middle, and such as few blocks make."""
+"""Tests of the choice of waves: accesses that meet in the middle, and accesses of few blocks."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def loaded(*loads):
 
 
 def test_an_array_that_is_read_from_both_ends_is_read_twice():
-    """Only in the middle of the grid the two ends are the same bytes."""
+    """The two ends are the same bytes only in the middle of the grid."""
     assert loaded("a[x]") == 4 * N
     assert loaded(f"a[{N - 1} - x]") == 4 * N
     assert loaded("a[x]", f"a[{N - 1} - x]") == pytest.approx(2 * 4 * N, rel=0.01)

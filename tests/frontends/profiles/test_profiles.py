@@ -127,7 +127,7 @@ def test_a_database_that_was_damaged(tmp_path):
 
 
 def test_a_view_is_not_computed(tmp_path):
-    """It could be without end."""
+    """A view is rejected, since its computation might not end."""
     place = tmp_path / "a.sqlite"
     database(place, COLUMNS, ROWS)
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x, x FROM n"

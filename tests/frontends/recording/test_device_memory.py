@@ -1,4 +1,4 @@
-"""What is known of allocations, against a map of single bytes."""
+"""Tests of the known bytes of allocations, against a map of single bytes."""
 
 from hypothesis import given
 from hypothesis import strategies as st

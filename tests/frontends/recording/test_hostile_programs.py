@@ -54,7 +54,7 @@ NAME = b"kernel_with_a_long_name"
 
 @pytest.fixture
 def recorded_client(tmp_path, recorded):
-    """What is recorded of a client whose kernel is called so."""
+    """Return a function that records a client whose kernel has a given name."""
     need_host_compiler()
     for name in ("nvrtc", "nvdisasm"):
         if tools.find(name) is None:
@@ -165,7 +165,7 @@ def test_a_long_list_of_failures_is_cut(recorded_client, tmp_path, capsys, monke
 
 
 def test_writes_of_single_bytes():
-    """What is known is found by search, and neighbours become one."""
+    """Written ranges are found by search, and neighbouring ranges are merged."""
     allocation = Allocation(0, 1000)
     for start in range(0, 1000, 2):
         allocation.write(start, start + 1)

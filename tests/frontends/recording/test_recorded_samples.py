@@ -1,4 +1,4 @@
-"""What is kept of buffers: the pages that a sample of the launch's blocks reads, executed there."""
+"""Tests that recordings keep the pages of buffers that a sample of executed blocks reads."""
 
 import json
 from functools import partial
@@ -73,7 +73,7 @@ def written(build, recorded, tmp_path):
 
 
 def values(recorded):
-    """What is predicted, without the digest of what was asked."""
+    """Return the prediction without the digest of the question."""
     found = json.loads(pa.predict(recorded.kernel, recorded.launch, DEVICE).to_json())
     del found["question"]
     return found

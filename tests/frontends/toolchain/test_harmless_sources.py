@@ -1,4 +1,4 @@
-"""What nvcc takes compiles here, too; and where a compiler refuses, its words reach the user."""
+"""Tests that sources compile that nvcc compiles, and that a compiler's message reaches the user."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_without_nvcc_it_is_an_assumption(tmp_path, monkeypatch, missing):
     "text", ["#pragma once\n", "#ifndef _CONFIG\n#define _CONFIG\n#endif\n", "#include <cstdint>\n"]
 )
 def test_messages_of_headers_without_a_suffix(tmp_path, host, text):
-    """As libcu++ has them; the remedy stands in the message alone."""
+    """Headers of libcu++ have no suffix; only their message names the remedy."""
     (tmp_path / "__config").write_text(f"// A licence.\n{text}#error add --expt-extended-lambda\n")
     with pytest.raises(KernelSourceError, match="add --expt-extended-lambda"):
         built(tmp_path, f'{host}#include "__config"\n#define ONE 1\n{KERNEL}')

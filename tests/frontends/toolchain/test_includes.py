@@ -1,4 +1,4 @@
-"""Which files a source includes: each once, however it is spelled, and no more than a bound."""
+"""Tests of the files that a source includes: each once, however spelled, up to a limit."""
 
 import os
 import random
@@ -46,7 +46,7 @@ def found(main, *folders):
 
 
 def dependencies(main, *folders):
-    """What the compiler opens: real folder and name of each."""
+    """Return real folder and name of the files that the compiler opens."""
     command = [COMPILER, "-M", "-x", "c++", *(f"-I{f}" for f in folders), str(main)]
     made = subprocess.run(command, capture_output=True, text=True, check=True, cwd=main.parent)
     names = made.stdout.partition(":")[2].replace("\\\n", " ").split()
@@ -57,7 +57,7 @@ def dependencies(main, *folders):
 
 
 def test_headers_that_include_each_other_through_their_parent(tmp_path, read):
-    """Each has a way to each for every round through ``..``; a library of vectors is like that."""
+    """Headers reach each other by many paths through ``..``, as in a library of vectors."""
     names = [f"h{i}" for i in range(12)]
     text = "#pragma once\n" + "".join(f'#include "../d/{name}.h"\n' for name in names)
     write(tmp_path, {f"d/{name}.h": text for name in names})
@@ -130,7 +130,7 @@ def test_all_that_a_compiler_opens_is_found(tmp_path, seed):
                "linked/../a/h1.h", "h0.h", "h1.h", "c/h2.h", "../b/h1.h", "../a/h0.h"]  # fmt: skip
 
     def directives(sure):
-        """Those of which nobody knows whether they exist ask first."""
+        """Yield include directives; headers that may be missing are behind ``__has_include``."""
         for name in chance.sample(spelled, 4):
             form = f'"{name}"' if chance.random() < 0.7 else f"<{name}>"
             yield (

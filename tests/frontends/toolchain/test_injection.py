@@ -40,7 +40,7 @@ NAMES = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Where sources lie; a program that any command would find leaves a mark if it runs."""
+    """Return a folder for sources; a program on the path leaves a mark if any command runs it."""
     programs, home, mark = tmp_path / "programs", tmp_path / "home", tmp_path / "mark"
     programs.mkdir()
     home.mkdir()
@@ -68,7 +68,7 @@ def compiled(source):
 @pytest.mark.exhaustive(one_in=12)
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_a_source_and_of_folders(folder, name):
-    """It compiles: any name that a file system takes is a name, and lines find their file."""
+    """Names that a file system accepts compile, and lines find their file."""
     home = folder / name.removesuffix(".cu")
     (home / "sub").mkdir(parents=True)
     (home / "sub" / "own.cuh").write_text("#define ONE 1\n")
@@ -107,7 +107,8 @@ def test_name_of_a_kernel(folder, text, host):
 
 @pytest.mark.parametrize("host", [HOST, ""])
 def test_name_of_a_kernel_is_no_source(folder, host):
-    """What it pastes into the program would include a file, whose lines the message quotes."""
+    """A name that would include a file in the program is rejected, and no message quotes the
+    file."""
     (folder / "outside").mkdir()
     (folder / "outside" / "secret.h").write_text("hunter2 is the secret\n")
     (folder / "k.cu").write_text(host + TEMPLATE)

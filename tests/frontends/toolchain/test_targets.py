@@ -1,4 +1,4 @@
-"""What is compiled for a device: features of one architecture, families, the user's own choice."""
+"""Tests of compile targets: features of one architecture, families, and the user's choice."""
 
 import pytest
 

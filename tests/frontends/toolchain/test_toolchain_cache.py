@@ -356,7 +356,7 @@ def test_a_file_that_changes_while_it_is_compiled(tmp_path, compiled, monkeypatc
 
 
 def answer(source, content):
-    """What the cache has for a source, by its text alone; ``content`` where that is new."""
+    """Return the cached entry of a source, by its text alone; ``content`` if there is none."""
     job = prepare(source, "sm_80")
     found = job.inputs()
 
@@ -415,7 +415,7 @@ def test_a_header_of_the_environments_folders_that_changes(tmp_path, monkeypatch
 
 
 def test_words_about_includes_are_none(tmp_path):
-    """What no directive is costs no compilation each time."""
+    """The word include in a comment is no directive, and causes no compilation."""
     (tmp_path / "k.cu").write_text(f"// the #include order matters\n/* # include this */\n{KERNEL}")
     assert not prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").closure.unknown
 

@@ -14,7 +14,7 @@ SEVERAL = ["_ZN1a1kIfLi2EEEvPT_", "_ZN1b1kIfLi2EEEvPT_", "_Z4saxyif", "_Z4saxyff
 
 @pytest.fixture(autouse=True, params=["abi", "parser"])
 def demangler(request, monkeypatch):
-    """By the C++ ABI, and without the extension that asks it."""
+    """Select a demangler: by the C++ ABI, or the parser without the extension."""
     if request.param == "parser":
         pytest.importorskip("itanium_demangler")
         monkeypatch.setattr(names, "_by_abi", lambda mangled: None)
@@ -63,7 +63,7 @@ def test_lambdas_and_addresses_of_functions(demangler, mangled):
 
 
 def test_tags_do_not_swap_with_the_hash_seed():
-    """As Numba writes them: the parser keeps tags in a set."""
+    """The order of Numba's tags is stable, though the parser keeps tags in a set."""
     script = (
         "from perfassert.frontends.toolchain import names; names._by_abi = lambda m: None;"
         "print(names.demangle('_ZN8__main__3addB2v1B4cw51B3xyzEi'))"

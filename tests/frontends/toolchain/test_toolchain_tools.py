@@ -30,7 +30,7 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="processor time is limited on Linux")
 @pytest.mark.parametrize("body", ["while :; do :; done", "sh -c 'while :; do :; done'; exit 3"])
 def test_the_limit_is_processor_time(tmp_path, monkeypatch, body):
-    """Of the tool, or of a process that it starts; waiting for others takes none."""
+    """The limit counts the tool and its child processes, but not the time of waiting."""
     monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "0.4")
     assert tools.run_tool("waiting", [str(script(tmp_path / "waits", "sleep 0.6"))]).status == 0
     with pytest.raises(KernelSourceError, match=r"ptxas did not finish within 0\.4 s of processor"):

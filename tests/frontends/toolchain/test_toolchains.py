@@ -42,7 +42,7 @@ def fake(folder, release):
 
 @pytest.fixture
 def two(tmp_path, monkeypatch):
-    """Of releases that nobody has installed."""
+    """Return folders of two fake toolchains, of releases that nobody has installed."""
     folders = [fake(tmp_path / name, name) for name in ("12.94", "12.93")]
     monkeypatch.setenv("PERFASSERT_TOOLCHAINS", ":".join(map(str, folders)))
     return folders

@@ -38,7 +38,8 @@ def band_of(kind, *suites):
 
 
 def test_the_quantile_of_one_suite():
-    """Of 19 errors the 18th: 0.9 · 20 / 19 of them, which a 20th stays below with 90 %."""
+    """The band is the 18th of 19 errors: 0.9 · 20 / 19 of them, which a 20th error does not exceed
+    with 90 %."""
     wrong = np.arange(1, 20) / 100
     assert band_of(DRAM, validated("a", wrong)).error == pytest.approx(0.18)
 
@@ -76,7 +77,7 @@ def shares(held):
 
 
 def test_held_out_rows_have_no_part_in_their_bands():
-    """Of two suites each has the other's band; of two devices likewise, whatever their suites."""
+    """The band of each of two suites comes from the other one, and that of each of two devices."""
     exact, rough = validated("exact", [0.01] * 20), validated("rough", [0.3] * 20, device="V100")
     assert shares(hold_out([exact, rough], "suite")) == {"exact": 1, "rough": 0}
     more = validated("more", [0.005] * 20, device="V100")

@@ -63,7 +63,7 @@ def test_the_fit_recovers_the_odds(error):
 
 
 def test_an_error_that_is_common_to_all_rows_does_not_count():
-    """All times are 1.7 times too long, but the order of each pair is right."""
+    """The times are 1.7 times too long, but the order of each pair is right."""
     pairs = measured_pairs([validated("exact", 30, 0.0)])
     assert len(pairs) == 30 * 29 // 2
     assert all(pair.right for pair in pairs)
@@ -80,8 +80,8 @@ def test_one_kernel_on_two_devices_is_no_pair_of_variants():
 
 
 def test_the_other_half_is_calibrated():
-    """Of orders that are decided with 90 %, at least as many are right, and probabilities are
-    about the shares."""
+    """At least 90 % of orders decided with 90 % are right, and probabilities are about the
+    shares."""
     judged = decide_other_half(measured_pairs([validated("space", 150, 0.15)]))["space"]
     assert judged.share_right > 0.9
     for _, _, count, mean, right in judged.bins():
@@ -117,7 +117,7 @@ def test_figures_of_decisions():
 
 
 def test_times_within_a_percent_are_not_decided_by_the_rounded_table():
-    """All orders are right, so that the finest error wins that the limit admits."""
+    """If all orders are right, the smallest error is fitted that the limit admits."""
     certain = [
         MeasuredPair("a", ("d", "d"), KIND, distance, distance, True, 0, False)
         for distance in np.linspace(0.001, 0.3, 200)

@@ -24,7 +24,7 @@ def cells(shown, line):
 
 
 def copy_time(mega, threads, load=None):
-    """What the model says of ``b[x]`` → ``a[x]``, perhaps with a given load."""
+    """Return the predicted time of ``b[x]`` → ``a[x]``, with a given load if wanted."""
     n = mega * 1_000_000
     fields = [pa.Field("a", shape=(n,)), pa.Field("b", shape=(n,))]
     kernel = pa.Kernel.from_accesses("copy", fields, loads=["b[x]"], stores=["a[x]"])

@@ -1,4 +1,4 @@
-"""What a suite says of fits: read, refused, and kept apart from what is a test."""
+"""Tests of what suites declare of fits: read, rejected, and separate from tests."""
 
 import dataclasses
 import json
@@ -167,7 +167,8 @@ def test_nothing_is_fitted_on_all_rows(tmp_path):
 
 
 def test_every_fitted_value_is_declared(tmp_path):
-    """What a shipped device file calls fitted, a suite names with the rows that it saw."""
+    """A value that a shipped device file calls fitted is in a suite, with the rows that it was
+    fitted on."""
     declared = defaultdict(set)
     for path in (REPOSITORY / "validation").glob("*.toml"):
         for entry in read_shipped(path, tmp_path).fitted_on:

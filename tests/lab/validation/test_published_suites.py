@@ -29,7 +29,7 @@ def test_a_ladder_of_matrix_products():
 
 @pytest.mark.skipif(not os.environ.get("PERFASSERT_EXHAUSTIVE"), reason="takes 15 s")
 def test_a_fluid_on_several_gpus():
-    """Of 24 boards, for which it is 8.4 % (median) and 9.6 % (mean), four."""
+    """The errors of 24 boards are 8.4 % (median) and 9.6 % (mean); this tests four."""
     time = run("lattice_boltzmann", 4)
     assert time.seen.n == 0
     assert time.summary.mean < 0.13
@@ -45,7 +45,8 @@ def test_matrix_products_and_attention():
 
 
 def test_own_kernels_on_an_h200_and_an_h100():
-    """Every fifth of 420 launches, of which all have 8.0 % (median) and 11.3 % (mean); counters."""
+    """The errors of 420 launches are 8.0 % (median) and 11.3 % (mean); this tests a fifth, and
+    counters."""
     suite = read_suite(FOLDER / "own_kernels.toml")
     result = validate(suite, read_rows(suite, FOLDER, 84))
     time = result.metric("time").summary

@@ -109,7 +109,8 @@ def test_a_kernel_has_one_way(tmp_path):
 
 
 def test_guesses_are_counted_apart(tmp_path):
-    """Of three rows off by more than 2 one is a guess; of the other three one is within 1.25."""
+    """Of three rows off by more than 2, one is a guess; of the three known rows, one is within
+    1.25."""
     found = validated(tmp_path, *[("copies", "copy", 4096, 256, 10)] * 4)
     assert "not guessed" not in str(text(found))
     (metric,) = found.metrics

@@ -51,7 +51,7 @@ def test_spearman_closed_form():
 
 
 def test_kendall_closed_form():
-    """One swap of neighbours among n: τ = 1 − 4 / n(n − 1)."""
+    """A swap of neighbours among n gives τ = 1 − 4 / n(n − 1)."""
     assert kendall(vector(1, 2, 3, 4), vector(2, 1, 3, 4)) == pytest.approx(1 - 4 / 12)
     # a tie in one: 5 concordant of 6 pairs, τ-b = 5 / √(5 · 6)
     assert kendall(vector(1, 2, 2, 3), vector(1, 2, 3, 4)) == pytest.approx(5 / math.sqrt(30))
