@@ -36,7 +36,7 @@ The column counts in ``text``; an empty ``text`` means that of the access.
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """``dividend // divisor`` (floor), divisor above 0."""
+    """A floor quotient, ``dividend // divisor``, with a divisor above 0."""
 
     dividend: Affine
     divisor: int
@@ -59,7 +59,7 @@ Symbol = Union[Name, Quotient, AffineCall]
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``constant + Σ coefficient · symbol``; symbols are names, quotients or function calls."""
+    """A form ``constant + Σ coefficient · symbol``; symbols are names, quotients, or calls."""
 
     constant: int
     terms: tuple[tuple[Symbol, int], ...] = ()

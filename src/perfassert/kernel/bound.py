@@ -29,7 +29,8 @@ class BoundAccess:
         rests_on: what was assumed about its address, or about whether it is executed.
         touched: addresses that executed blocks accessed. If given, it replaces ``address`` and
             ``conditions``. Copies of one instruction share it.
-        pieces: number of loops into which a bulk copy is divided; 0 for other accesses.
+        pieces: number of pieces, of one sector or less, into which a bulk copy is divided; 0 for
+            other accesses.
         instruction: its number in the program.
         merged: True if the lanes of an atomic that access one address make one operation.
         turn: how long an atomic occupies its address.

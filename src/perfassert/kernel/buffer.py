@@ -185,7 +185,10 @@ class Buffer:
         return made
 
     def content(self) -> tuple[object, ...]:
-        """See :mod:`perfassert.kernel.content`."""
+        """Return all that distinguishes buffers, with contents as their digest.
+
+        See :mod:`perfassert.kernel.content`.
+        """
         place = (self.alignment, self.offset, self.fill, self.alias, self.seed)
         return (self.shape, self.dtype, *place, self.digest)
 

@@ -310,7 +310,8 @@ class Touched:
         sampled: the executed blocks.
         rows: executions in the blocks that are spread over the launch; None: it touched nothing.
         spread, run: pieces that the spread and the consecutive blocks touched; None: nothing.
-        buffer: argument name of the only buffer that was touched; empty if there were several.
+        buffer: argument name of the only buffer of global memory that was touched; empty if there
+            were several, and for on-chip memory.
         size: bytes of that buffer; None if they are not known.
         meeting: contention of an atomic, counted in the spread blocks.
         visits: executions of a load from global memory, in some of the spread blocks.

@@ -41,8 +41,11 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class BinaryOperation:
-    """``left operator right`` with operator one of ``+ - * // %`` (floor semantics), or
-    ``ceil_div``, a quotient rounded up."""
+    """An operation ``left operator right``.
+
+    Operators are ``+ - * // %``, rounding down as in Python, and ``ceil_div``, a quotient rounded
+    up.
+    """
 
     operator: str
     left: ExpressionTree

@@ -70,7 +70,7 @@ class ConstantWord:
 
 @dataclass(frozen=True, slots=True, order=True)
 class GlobalVariable:
-    """The address of a ``__device__`` variable, which lies at byte ``slot`` of constant bank 4."""
+    """The address of a ``__device__`` variable, stored at byte ``slot`` of constant bank 4."""
 
     slot: int
 
