@@ -159,6 +159,22 @@ def test_turns_are_those_of_sectors_one_by_one(data):
     assert met.part_turns == in_parts
 
 
+@pytest.mark.parametrize(("kernel", "each"), [("steps", 1), ("one", 240)])
+@pytest.mark.parametrize("blocks", [128, 129, 1000])
+def test_sampled_iterations_count_again_where_they_meet(tmp_path, kernel, each, blocks):
+    """Each iteration adds to other places, or all iterations add to the same one."""
+    file = tmp_path / "loops.cu"
+    file.write_text(
+        'extern "C" __global__ void steps(int* a, int n) {'
+        " for (int k = 0; k < n; k++) atomicAdd(a + k * 1024 + threadIdx.x, 1); }"
+        'extern "C" __global__ void one(int* a, int n) {'
+        " for (int k = 0; k < n; k++) atomicAdd(a + threadIdx.x, k); }"
+    )
+    args = {"a": pa.Buffer(240 * 1024, "int32"), "n": 240}
+    found = pa.predict(pa.from_cuda(file, kernel), pa.Launch(blocks, 1024, args=args), GPU)
+    assert found.diagnostics["atomics_on_one_address"] == pytest.approx(blocks * each)
+
+
 def test_turns_of_a_slice_are_those_of_its_sectors(tmp_path):
     """A histogram whose neighbours differ: 256 bins lie in two slices, which serve each warp's
     sectors one after the other. An H200 takes 3,042 us for it."""

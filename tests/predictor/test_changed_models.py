@@ -178,19 +178,6 @@ class TestBalance:
         graph = graph_of(3, 8, True)
         assert cycles(balance_warps(graph, 2, None)) == cycles(graph)
 
-
-LAUNCH = pa.Launch((4, 8), (32, 4))
-
-
-def laid_out(terms, room, planes=None, constant=0, loops=()):
-    ranges = {name: (0, trips - 1) for name, trips in loops}
-    access = BoundAccess(
-        "a", "global", Direction.LOAD, 4, Affine(constant, terms), ranges, (),
-        tuple(name for name, _ in loops), False, "", None,
-    )  # fmt: skip
-    made = _laid_out(access, planes or {constant: 0}, room, LAUNCH).address
-    return made.constant, dict(made.terms)
-
     def test_what_depends_on_each_other_is_not_divided(self):
         """Of two chains of three dependent instructions, one chain is left."""
         g = pa.InstructionGraph.builder()
@@ -206,6 +193,19 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
         graph = balance_warps(g.build(), 4, None)
         assert graph.trips(0) == 8
         assert {n.warps for n in graph.nodes} == {frozenset({0})}
+
+
+LAUNCH = pa.Launch((4, 8), (32, 4))
+
+
+def laid_out(terms, room, planes=None, constant=0, loops=()):
+    ranges = {name: (0, trips - 1) for name, trips in loops}
+    access = BoundAccess(
+        "a", "global", Direction.LOAD, 4, Affine(constant, terms), ranges, (),
+        tuple(name for name, _ in loops), False, "", None,
+    )  # fmt: skip
+    made = _laid_out(access, planes or {constant: 0}, room, LAUNCH).address
+    return made.constant, dict(made.terms)
 
 
 class TestLastWarp:

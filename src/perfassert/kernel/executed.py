@@ -262,43 +262,59 @@ def meeting(
     blocks: npt.NDArray[np.int64],
     looked_at: int,
     total: int,
+    iterations: npt.NDArray[np.int64] | None = None,
+    represented: float = 1.0,
 ) -> Meeting:
     """Count the atomics of a launch of ``total`` blocks that contend for one place of memory.
 
     ``addresses`` and ``lanes`` [warp instructions, 32] and ``blocks`` [warp instructions] are of
     the ``looked_at`` sampled blocks. A place that several of these touch is assumed to be touched
-    by all blocks of the launch, and its count is scaled up.
+    by all blocks of the launch, and its count is scaled up. ``iterations`` [warp instructions] are
+    the sampled iterations of loops, each of which represents ``represented`` ones. A place that a
+    block touches in several of them is assumed to be touched in all.
     """
     # A warp adds 20 times at address 0, 8 times at 4 and 4 times at 32. Its operations are 20, 8
     # and 4 at these addresses; its turns are 20 at sector 0 (bytes 0 to 31) and 4 at sector 1.
     import numpy as np
 
+    from perfassert.kernel.distinct import count_distinct, distinct
+
     row = np.broadcast_to(np.arange(len(lanes))[:, None], lanes.shape)[lanes]
     places, place = np.unique(addresses[lanes], return_inverse=True)
-    together, counts = np.unique(row * len(places) + place.reshape(-1), return_counts=True)
+    together, counts = count_distinct(row * len(places) + place.reshape(-1))
     row, place = together // max(1, len(places)), together % max(1, len(places))
-    sectors = places[place] // SECTOR_BYTES  # ascending within a row
-    first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(sectors, prepend=-1) != 0))
+    sector = places[place] // SECTOR_BYTES  # ascending within a row
+    first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(sector, prepend=-1) != 0))
     turns = np.maximum.reduceat(counts, first) if len(first) else counts
 
     def over_all(
-        places: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], block: npt.NDArray[np.int64]
+        size: int,
+        place: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        row: npt.NDArray[np.int64],
     ) -> dict[int, float]:
-        distinct, of = np.unique(places, return_inverse=True)
-        of = of.reshape(-1)
-        sums = np.bincount(of, counts, len(distinct))
-        pairs = np.unique(of * looked_at + block)
-        sharers = np.bincount(pairs // looked_at, minlength=len(distinct))
+        """Sum the counts by pieces of ``size`` bytes."""
+        pieces = places // size  # ascending, as addresses are
+        starts = np.diff(pieces, prepend=pieces[:1] - 1) != 0
+        of = (np.cumsum(starts) - 1)[place]
+        pieces = pieces[starts]
+        sums = np.bincount(of, counts, len(pieces))
+        visits = of * looked_at + blocks[row]
+        sharers = np.bincount(distinct(visits) // looked_at, minlength=len(pieces))
         sums = np.where(sharers > 1, sums * (total / looked_at), sums)
+        if iterations is not None and represented > 1:
+            most = int(iterations.max(initial=0)) + 1
+            visits = distinct(visits * most + iterations[row])
+            times = np.bincount(visits // (most * looked_at), minlength=len(pieces))
+            sums = np.where(times > sharers, sums * represented, sums)
         fullest = np.argsort(-sums, kind="stable")[:_FULLEST]
-        return {int(distinct[i]): float(sums[i]) for i in fullest}
+        return {int(pieces[i]): float(sums[i]) for i in fullest}
 
-    in_parts = SECTOR_BYTES * sectors[first] // PART_BYTES
     return Meeting(
-        over_all(places[place], counts, blocks[row]),
-        over_all(sectors[first], turns, blocks[row[first]]),
-        over_all(places[place] // PART_BYTES, counts, blocks[row]),
-        over_all(in_parts, turns, blocks[row[first]]),
+        over_all(1, place, counts, row),
+        over_all(SECTOR_BYTES, place[first], turns, row[first]),
+        over_all(PART_BYTES, place, counts, row),
+        over_all(PART_BYTES, place[first], turns, row[first]),
     )
 
 

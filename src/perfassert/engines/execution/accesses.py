@@ -26,6 +26,7 @@ from perfassert.engines.execution.provenance import (
 )
 from perfassert.engines.execution.result import IRREGULAR, Outside, Touch
 from perfassert.engines.execution.words import Words, halves, wide
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import Kind, MemoryOperand, Micro, Space
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class Accesses:
         return planes
 
     def _report(self, wrong: Lanes, index: npt.NDArray[np.intp], offsets: Offsets) -> None:
-        for region in np.unique(index[wrong]):
+        for region in distinct(index[wrong]):
             here = wrong & (index == region)
             name = self.setting.memory.regions[region].name if region >= 0 else "no buffer"
             self._remember(name, int(offsets[here][0]), int(here.sum()))

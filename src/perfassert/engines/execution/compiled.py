@@ -21,6 +21,7 @@ from perfassert.engines.execution.presets import Setting
 from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
 from perfassert.engines.extension import compiled_core
 from perfassert.kernel.buffer import PAGE_BYTES
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import (
     WARP_LANES,
     Kind,
@@ -198,7 +199,7 @@ def _unpack(plan: ExecutionPlan, packing: _Packing, packed_result: tuple[Any, ..
         _branch_counts(branches, np.frombuffer(taken, np.int64).reshape(-1, setting.warps, 2)),
         tuple(_touch(setting, *record) for record in touched), _outside(setting, outside),
         {int(place): int(masks[place]) for place in np.flatnonzero(masks)},
-        np.unique(np.concatenate([over, left])), _places(lost), _places(forced),
+        distinct(np.concatenate([over, left])), _places(lost), _places(forced),
         setting.memory,
     )  # fmt: skip
 

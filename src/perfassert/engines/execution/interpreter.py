@@ -17,6 +17,7 @@ from perfassert.engines.execution.provenance import UNTRANSLATED, Masks
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.warps import Barriers, Fragment, Warps
 from perfassert.engines.execution.words import INTEGER, Words, carries
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import Combining, Kind, Micro
 
 _PURE = {**INTEGER, **FLOAT}
@@ -69,7 +70,7 @@ class Interpreter:
                     continue
                 self._run(place, rows, stop)
         left = np.flatnonzero(self.warps.alive.any(axis=1))
-        return self._result(np.unique(np.concatenate([*self.cut, left])))
+        return self._result(distinct(np.concatenate([*self.cut, left])))
 
     def _within_limits(self) -> bool:
         affordable = self.spent < self.limits.lane_instructions

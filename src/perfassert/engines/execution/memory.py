@@ -16,6 +16,7 @@ import numpy.typing as npt
 from perfassert.engines.execution.provenance import OUTSIDE, Codes, Masks, buffer_bit
 from perfassert.engines.execution.words import Words
 from perfassert.kernel.buffer import MAX_BYTES, PAGE_BYTES
+from perfassert.kernel.distinct import distinct
 
 Offsets = npt.NDArray[np.int64]
 Addresses = npt.NDArray[np.uint64]
@@ -172,7 +173,7 @@ class GlobalMemory:
 
     def taint(self, addresses: Addresses, mask: int) -> None:
         """Mark the buffers as unknown that these addresses lie in."""
-        for index in np.unique(self.locate(addresses)[0]):
+        for index in distinct(self.locate(addresses)[0]):
             if index < 0:
                 self.plane.taint(mask)
             elif self._starts[index] >= 0:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from perfassert.engines.execution.memory import SPAN_BITS, pointer
 from perfassert.engines.execution.result import Execution, Touch
 from perfassert.kernel.buffer import PAGE_BYTES
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import Kind, Space
 
 Pages = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ def note_reads(reads: Reads, done: Execution, needed: frozenset[tuple[int, int]]
                 pages = pages - (pointer(number, region.offset) // PAGE_BYTES)
                 before = reads.pages.get(region.name)
                 both = pages if before is None else np.concatenate([before, pages])
-                reads.pages[region.name] = np.unique(both)
+                reads.pages[region.name] = distinct(both)
 
 
 def _pages_by_buffer(touch: Touch, buffers: int) -> Iterator[tuple[int, Pages]]:
@@ -56,8 +57,10 @@ def _pages_by_buffer(touch: Touch, buffers: int) -> Iterator[tuple[int, Pages]]:
         last_row = min(first + _ROWS, len(touch.warps))
         addresses = touch.part_addresses(first, last_row)[touch.lanes[first:last_row]]
         for last in (0, max(touch.memory.bytes - 1, 0)):
-            parts.append(np.unique((addresses + np.uint64(last)) // np.uint64(PAGE_BYTES)))
-    pages = np.unique(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
+            parts.append(
+                distinct(((addresses + np.uint64(last)) // np.uint64(PAGE_BYTES)).astype(np.int64))
+            )
+    pages = distinct(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
     owners = (pages >> (SPAN_BITS - PAGE_BYTES.bit_length() + 1)) - 1
-    for owner in np.unique(owners[(owners >= 0) & (owners < buffers)]):
+    for owner in distinct(owners[(owners >= 0) & (owners < buffers)]):
         yield int(owner), pages[owners == owner]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.collective import Lanes, pack_lanes
 from perfassert.engines.execution.words import Words
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import WARP_LANES
 
 _TURN = 64  # in every 64th run the places take turns; otherwise the lowest runs
@@ -80,7 +81,7 @@ class Warps:
         if lowest == NOWHERE:
             return -1, np.empty(0, np.intp), 0
         if self._runs % _TURN == 0:
-            places = np.unique(self.place[self.place != NOWHERE])
+            places = distinct(self.place[self.place != NOWHERE])
             lowest = int(places[self._runs // _TURN % len(places)])
         rows = np.flatnonzero(self.place == lowest)
         above = self.place[self.place > lowest]
@@ -109,7 +110,7 @@ class Warps:
     def scatter(self, warp: int, places: npt.NDArray[np.int64]) -> None:
         """Move each active lane to its place in ``places``."""
         lanes = self.active[warp].copy()
-        for place in np.unique(places[lanes])[::-1]:
+        for place in distinct(places[lanes])[::-1]:
             self.pending[warp].append(Fragment(int(place), lanes & (places == place)))
         self._next(warp)
 
@@ -152,7 +153,7 @@ class Warps:
                 self.release(int(warp), barriers)
         for warp in rows[~self.active[rows].any(axis=1)]:
             self._next(int(warp))
-        for block in np.unique(self.block_of[rows]):
+        for block in distinct(self.block_of[rows]):
             self._open_complete(int(block))
 
     def wait(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
@@ -222,7 +223,7 @@ class Warps:
 
     def pass_barrier(self, rows: npt.NDArray[np.intp], place: int) -> bool:
         """Let warps pass a barrier that all threads of their blocks reach together; True if so."""
-        blocks = np.unique(self.block_of[rows])
+        blocks = distinct(self.block_of[rows])
         if any(block in blocks for block, _ in self.gatherings):
             return False
         here = np.isin(self.block_of, blocks)
@@ -267,7 +268,7 @@ class Warps:
         for warp in rows:
             self.pending[warp] = []
             self.blocked[warp] = []
-        for block in np.unique(self.block_of[rows]):
+        for block in distinct(self.block_of[rows]):
             self._open_complete(int(block))
 
 

@@ -46,6 +46,7 @@ from perfassert.engines.volume.runs import Runs, common, merge_runs, size, to_gr
 from perfassert.engines.volume.waves import Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.executed import Sampled
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter
@@ -266,7 +267,7 @@ def _executed_runs(
 def _fill_of_keys(keys: IntArray, grain: int, device: Device) -> float:
     """Bytes in touched granules per touched page, both counted per block, from keys of pieces."""
     granules, pages = (
-        len(np.unique(keys // (size // grain)))
+        len(distinct(keys // (size // grain)))
         for size in (device.dram_granularity, device.dram_page_bytes)
     )
     return granules * device.dram_granularity / max(1, pages)

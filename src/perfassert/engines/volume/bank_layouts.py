@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from perfassert.engines.volume.warps import shared_passes, wavefronts
 from perfassert.hardware.model import Device
+from perfassert.kernel.distinct import distinct
 
 IntArray = npt.NDArray[np.int64]
 _MOST_BITS = 5  # bits of a bank's number
@@ -183,7 +184,7 @@ def _lost_passes(access: TileAccess, free: IntArray, device: Device, addresses: 
 def _paddings(accesses: Sequence[TileAccess], element: int, widest: int) -> Iterator[Padding]:
     """Yield paddings, smallest first, for rows as long as the distances of neighbouring lanes."""
     steps = (np.abs(np.diff(a.addresses, axis=1)) for a in accesses)
-    apart = {int(step) // element for s in steps for step in np.unique(s)}
+    apart = {int(step) // element for s in steps for step in distinct(s)}
     rows = sorted(row for row in apart if row > widest and row % widest == 0)
     for times in range(1, _MOST_ROWS + 1):
         for row in rows:

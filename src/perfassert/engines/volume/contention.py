@@ -22,7 +22,7 @@ import numpy as np
 
 from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.launch_groups import LaunchGroups
-from perfassert.engines.volume.warps import lane_addresses
+from perfassert.engines.volume.warps import evaluated_iterations, lane_addresses
 from perfassert.hardware.model import Device
 from perfassert.kernel.executed import (
     NO_MEETING,
@@ -148,23 +148,18 @@ def _find_meetings(
     result: dict[_Kind, Meeting] = {}
     for group in groups:
         grid = _working(group, launch)
-        chosen = _spread(grid, _LANES // launch.threads_per_block)
+        each = launch.threads_per_block * evaluated_iterations(group)
+        chosen = _spread(grid, _LANES // each)
         lanes = lane_addresses(group, chosen, launch, device.warp_size)
-        block = np.broadcast_to(np.arange(len(chosen))[:, None], lanes.some.shape)[lanes.some]
-        active = lanes.active[lanes.some]
+        warps = -(-launch.threads_per_block // device.warp_size)
+        block, row = np.nonzero(lanes.some)
+        active, weight = lanes.active[lanes.some], float(lanes.weight.mean())
         for offset in group.offsets:
             addresses: IntArray = lanes.addresses[lanes.some] + offset
-            met = meeting(addresses, active, block, len(chosen), prod(grid))
-            weight, count = float(lanes.weight.mean()), len(chosen)
-            met = Meeting(*(_count_again(each, weight, count) for each in met))
+            met = meeting(addresses, active, block, len(chosen), prod(grid), row // warps, weight)
             kind = group.turn, group.item_bytes
             result[kind] = result.get(kind, NO_MEETING).plus(met)
     return result
-
-
-def _count_again(counts: Mapping[int, float], weight: float, blocks: int) -> dict[int, float]:
-    """Weight counts above the number of sampled blocks by the iterations that each represents."""
-    return {place: count * (weight if count > blocks else 1.0) for place, count in counts.items()}
 
 
 def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:

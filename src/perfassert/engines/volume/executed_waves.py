@@ -21,6 +21,7 @@ from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
+from perfassert.kernel.distinct import count_distinct
 from perfassert.kernel.executed import Sampled, stretches
 
 
@@ -144,7 +145,7 @@ class _Waves:
         sector = self.sector
         grain = min(g.touched.run.grain for g in self.stores if g.touched.run is not None)
         pieces = executed_granules(self.stores, first, last, grain)
-        sectors, counts = np.unique(pieces // (sector // grain), return_counts=True)
+        sectors, counts = count_distinct(pieces // (sector // grain))
         part = sectors[counts < sector // grain]
         read = executed_granules(self.loads, first, last, sector)
         left = np.setdiff1d(part, read, assume_unique=True)
@@ -232,7 +233,7 @@ def extrapolate_distinct(parts: Sequence[IntArray], grow: float) -> float:
     count = len(parts)
     if count == 1:
         return len(parts[0]) * grow
-    times = np.bincount(np.unique(np.concatenate(parts), return_counts=True)[1], minlength=3)
+    times = np.bincount(count_distinct(np.concatenate(parts))[1], minlength=3)
     last = times[1] / count
     before = last + times[2] / (count * (count - 1) / 2)
     if not before:

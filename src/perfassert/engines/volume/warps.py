@@ -279,6 +279,11 @@ def _is_clipped(group: AccessGroup) -> bool:
     return group.bulk and any(loops.intersection(c.symbols()) for c in group.conditions)
 
 
+def evaluated_iterations(group: AccessGroup) -> int:
+    """Return the number of iterations that are evaluated of the loops around a group."""
+    return min(prod(_counts(group)), _MAX_PIECES if _is_clipped(group) else _MAX_ITERATIONS)
+
+
 def _iterations(
     group: AccessGroup, blocks: Sequence[tuple[int, ...]], launch: Launch, first: int
 ) -> tuple[dict[Counter, IntArray], npt.NDArray[np.float64]]:
@@ -290,7 +295,7 @@ def _iterations(
     if not group.loops:
         return {}, np.ones(1)
     total = prod(_counts(group))
-    picked = min(total, first or (_MAX_PIECES if _is_clipped(group) else _MAX_ITERATIONS))
+    picked = min(total, first) or evaluated_iterations(group)
     index, weight = np.arange(picked, dtype=np.int64)[None, :], np.array([total / picked])
     if picked < total and not first:
         if _leaves_early(group):

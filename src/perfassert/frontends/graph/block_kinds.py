@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.executed import spread_blocks
 
 IntArray = npt.NDArray[np.int64]
@@ -296,7 +297,7 @@ def chosen_groups(groups: Partition, most: int) -> Iterator[tuple[Place, float]]
         strata = ((ends - groups.counts[start:stop] / 2) * many // ends[-1]).astype(int)
         if stop - start <= many:
             strata = np.arange(stop - start)
-        for stratum in np.unique(strata):
+        for stratum in distinct(strata):
             own = start + np.flatnonzero(strata == stratum)
             mean = np.average(groups.trips[own], weights=groups.counts[own])
             at = own[np.abs(groups.trips[own] - mean).argmin()]

@@ -24,6 +24,7 @@ from perfassert.frontends.recording.memory import Allocation
 from perfassert.frontends.recording.wire import Connection, LaunchEvent
 from perfassert.kernel.buffer import PAGE_BYTES, Buffer
 from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.distinct import distinct
 from perfassert.kernel.launch import Launch
 from perfassert.system.temporary import temporary_folder
 
@@ -195,7 +196,7 @@ def known_pages(place: PointerPlace) -> Pages | None:
     start = pointer.address - allocation.address - pointer.offset
     ranges = [np.arange(*_page_range(span, start, allocation), dtype=np.int64)
              for span in allocation.written]  # fmt: skip
-    return np.unique(np.concatenate([*ranges, np.zeros(0, np.int64)])).astype(np.int64)
+    return distinct(np.concatenate([*ranges, np.zeros(0, np.int64)])).astype(np.int64)
 
 
 def _page_range(span: tuple[int, int], start: int, allocation: Allocation) -> tuple[int, int]:
