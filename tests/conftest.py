@@ -2,8 +2,9 @@
 
 ``PERFASSERT_REQUIRE_TOOLCHAIN=1``: a test that is skipped because NVIDIA's tools are missing fails.
 
-Of a test that is marked ``exhaustive(one_in=n)`` one set of parameters in n runs by default; ``make
-test-exhaustive`` runs the others: all of them, or the part that PART=2/7 names.
+Of a test that is marked ``exhaustive(one_in=n)`` one set of parameters in n runs by default, and of
+the marked tests of a file that have no parameters one in n; ``make test-exhaustive`` runs the
+others: all of them, or the part that PART=2/7 names.
 """
 
 import gc
@@ -49,13 +50,14 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     by_default, others = [], []
-    seen = Counter()  # sets of parameters by function
+    seen = Counter()  # sets of parameters by function, marked tests without parameters by file
     for item in items:
         marker = item.get_closest_marker("exhaustive")
-        function = item.nodeid.partition("[")[0]
-        first = marker is None or seen[function] % marker.kwargs["one_in"] == 0
+        function, bracket, _ = item.nodeid.partition("[")
+        counted = function if bracket else item.path
+        first = marker is None or seen[counted] % marker.kwargs["one_in"] == 0
         (by_default if first else others).append(item)
-        seen[function] += 1
+        seen[counted] += marker is not None
     chosen = by_default
     if part := config.getoption("--exhaustive"):
         chosen = part_of(others, "--exhaustive", part)

@@ -19,13 +19,27 @@ def test_twice(n): pass
 """
 
 
+FILE = """
+import pytest
+
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
+def test_a(): pass
+def test_b(): pass
+def test_c(): pass
+
+@pytest.mark.parametrize("n", range(3))
+def test_d(n): pass
+"""
+
+
 @pytest.fixture
 def names(pytester):
     """``names("--exhaustive", "1/3")``: the tests that such a run has."""
     text = (Path(__file__).parent / "conftest.py").read_text("utf-8")
     pytester.makeconftest(text.replace('pytest_plugins = ["pytester"]', ""))
     pytester.makeini("[pytest]\nmarkers = exhaustive(one_in): of its parameters")
-    pytester.makepyfile(test_some=TESTS)
+    pytester.makepyfile(test_some=TESTS, test_whole=FILE)
 
     def names(*options):
         result = pytester.runpytest_inprocess("--collect-only", "-q", *options)
@@ -37,11 +51,13 @@ def names(pytester):
 def test_every_test_is_in_one_run(names):
     runs = [names(), *(names("--exhaustive", f"{n}/3") for n in (1, 2, 3))]
     assert runs[0] == [
-        f"test_some.py::test_{name}" for name in
-        ("alone", "often[0]", "often[3]", "often[6]", "twice[0]")
-    ]  # fmt: skip
+        "test_some.py::test_alone",
+        *(f"test_some.py::test_often[{n}]" for n in (0, 3, 6)),
+        "test_some.py::test_twice[0]",
+        *(f"test_whole.py::test_{name}" for name in ("a", "c", "d[0]", "d[2]")),
+    ]
     together = [name for run in runs for name in run]
-    assert len(together) == len(set(together)) == 11
+    assert len(together) == len(set(together)) == 17
     assert sorted(runs[1] + runs[2] + runs[3]) == sorted(names("--exhaustive", "1/1"))
 
 

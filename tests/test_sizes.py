@@ -13,6 +13,8 @@ from perfassert.cli.serve import answer
 from perfassert.kernel.folding import fold_kernel
 from perfassert.perf_toml.read import read_perf_file
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 SOURCE = """
 extern "C" __global__ void shift(float* a, const int* idx, int n) {
   extern __shared__ float tile[];

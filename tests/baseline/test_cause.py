@@ -15,6 +15,8 @@ from perfassert.comparison.history import cause_of
 from perfassert.comparison.read import PredictionKey, Reported, ReportFile
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 LAUNCH = {"kernel": "k", "kernel_digest": "a", "grid": [64], "block": [256, 1, 1], "updates": 64}
 BEFORE = {
     **LAUNCH, "time": 10e-6, "limiter": "dram", "occupancy": 1.0, "registers": 32,

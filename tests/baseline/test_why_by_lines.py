@@ -7,6 +7,8 @@ import pytest
 import perfassert as pa
 from perfassert.baseline.lines import cause_beyond_components
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
 

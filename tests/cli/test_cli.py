@@ -14,6 +14,8 @@ from perfassert.cli.sources import compilation_of
 from perfassert.sensitivity import sensitivity
 from perfassert.version import VERSION
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 
 def test_devices(capsys):
     assert main(["devices"]) == 0

@@ -11,6 +11,8 @@ import pytest
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SPILLED = """
 __global__ void BOUNDS spilled(float* a) {
   float v[40], sum = 0;

@@ -12,6 +12,8 @@ from perfassert.errors import PerfFileError
 from perfassert.frontends.toolchain import tools
 from perfassert.perf_toml.affected_commands import read_commands
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 KERNEL = "__global__ void NAME(float* a) { a[threadIdx.x] *= 2; }\n"
 LAUNCHES = """
 schema = 1

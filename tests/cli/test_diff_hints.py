@@ -9,8 +9,10 @@ import pytest
 from perfassert.cli.main import main
 from tests.frontends.described import missing
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
-
+pytestmark = [
+    pytest.mark.exhaustive(one_in=3),
+    pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed"),
+]
 KERNEL = """\
 __global__ void looped(float* a, const int* ends) {
   float s = 0;

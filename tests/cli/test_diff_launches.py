@@ -10,8 +10,10 @@ import pytest
 from perfassert.cli.main import main
 from tests.frontends.described import missing
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
-
+pytestmark = [
+    pytest.mark.exhaustive(one_in=4),
+    pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed"),
+]
 FAST = """\
 __global__ void copied(float4* a, const float4* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -10,6 +10,8 @@ from perfassert.comparison.environments import VersionPair, version_pair
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 PTX = """.version 8.0
 .target sm_80
 .address_size 64

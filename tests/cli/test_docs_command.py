@@ -7,6 +7,8 @@ import pytest
 from perfassert.cli.main import main
 from perfassert.report.performance_page import MARKER
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 TESTS = """
 import pytest
 import perfassert as pa

@@ -21,6 +21,8 @@ from perfassert.cli.local_server import MAX_CONNECTIONS, LocalServer
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 needs_tools = pytest.mark.skipif(
     tools.find("nvrtc") is None or tools.find("nvdisasm") is None,
     reason="nvrtc or nvdisasm is not installed",

@@ -13,6 +13,8 @@ from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, entry_of
 from perfassert.baseline.text import format_file
 from perfassert.cli.main import main
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 COMMITS, SLOWER, FASTER = 200, 137, 180
 FILE = "tests/__perf__/test_ä.toml"

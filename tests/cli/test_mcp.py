@@ -10,8 +10,10 @@ import pytest
 from perfassert.cli.tool_calls import TOOLS, tool_schema
 
 mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
-pytestmark = pytest.mark.filterwarnings("default")  # of the SDK's own dependencies
-
+pytestmark = [
+    pytest.mark.exhaustive(one_in=4),
+    pytest.mark.filterwarnings("default"),  # of the SDK's own dependencies
+]
 SAXPY = """
 __global__ void saxpy(int n, float a, const float* x, float* y) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

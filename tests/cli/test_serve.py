@@ -17,6 +17,8 @@ from perfassert.cli.serve import answer, serve
 from perfassert.cli.tool_calls import TOOLS, describe_tools, tool_schema
 from perfassert.system.confined import FOLDER
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 LISTING = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
 
 

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -10,6 +10,8 @@ from perfassert.frontends.binding.bound_accesses import bind_accesses
 from perfassert.kernel.affine import Forms
 from perfassert.kernel.names import Argument
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 A100 = "A100-SXM4-40GB"
 

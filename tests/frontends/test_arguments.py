@@ -13,6 +13,8 @@ import perfassert as pa
 from perfassert.frontends.binding.encoding import Misfit, check_elements, encode
 from tests.frontends.described import KERNELS, missing
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
 N = 1 << 16
 

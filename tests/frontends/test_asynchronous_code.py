@@ -9,6 +9,8 @@ from described import KERNELS, missing
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kernels"
 H100 = "H100-SXM5-80GB"
 

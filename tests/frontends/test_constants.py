@@ -14,6 +14,8 @@ from perfassert.frontends.toolchain.build import Source, prepare
 from tests.frontends.described import KERNELS, missing
 from tests.frontends.test_arguments import Box, stored
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
 N = 1 << 16
 GIVEN = {"limit": 3, "reach": 1024, "inside": {4: 512}}

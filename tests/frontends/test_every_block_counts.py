@@ -18,6 +18,8 @@ from perfassert.predictor.sample.arguments import execution_arguments
 from perfassert.predictor.session import DEFAULT
 from perfassert.source import CORRECTED
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 A100 = pa.device("a100")
 TOGETHER = 20  # kernels in a file
 

@@ -11,6 +11,8 @@ from perfassert.errors import LaunchError
 from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.frontends.graph import launch_graph
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 A100 = "A100-SXM4-40GB"
 PATIENCE = 120
 """Seconds of processor time, far above what is needed."""

@@ -12,6 +12,8 @@ from generated_programs import FORBIDDEN, Program, damaged
 
 from perfassert.errors import KernelSourceError
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 triton = pytest.importorskip("triton")
 
 TRIED = 150

@@ -14,6 +14,8 @@ import perfassert as pa
 from perfassert.kernel.affine import Forms
 from perfassert.kernel.expression import AXES
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 BLOCK = 64
 

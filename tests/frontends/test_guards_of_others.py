@@ -13,6 +13,8 @@ from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.frontends.graph.block_kinds import Longest, Standing, partition, standing
 from perfassert.frontends.graph.launch_graph import standing_block
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 

@@ -19,6 +19,8 @@ from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import compiled_module
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 FIXTURES = Path(__file__).parent / "fixtures"
 A100, H100 = "A100-SXM4-40GB", "H100-SXM5-80GB"
 LAUNCH = pa.Launch(64, 128, {"n": 5000})

@@ -12,6 +12,8 @@ from perfassert.frontends.graph.launch_graph import _Walk
 from perfassert.predictor.model import bind_launch
 from perfassert.predictor.session import DEFAULT
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 pytest.importorskip("nvidia.cu13")
 
 EVERY_64TH = """

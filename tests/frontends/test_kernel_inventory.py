@@ -11,6 +11,8 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda import inventory
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 COUNT = 24
 MANY = """\
 template <int N, class T> __global__ void smooth(T* a, int n) {

@@ -12,6 +12,8 @@ from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.kernel.launch import Launch
 from perfassert.source import SourceSpan
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 

@@ -15,6 +15,8 @@ from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.machine.sass import parse_listing
 from perfassert.frontends.toolchain.build import Source, build
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
 if not os.environ.get("PERFASSERT_EXHAUSTIVE"):
     ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")  # one of each family

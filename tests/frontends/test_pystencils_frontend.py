@@ -9,6 +9,8 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 A100 = "A100-SXM4-40GB"
 SIZE = (128, 64, 96)
 METRICS = ("dram_load", "dram_store", "l2_load", "l2_store", "l1_wavefronts")

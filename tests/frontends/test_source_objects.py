@@ -9,6 +9,8 @@ from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import compiled_module
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 A100 = "A100-SXM4-40GB"
 SAXPY = """
 extern "C" __global__ void saxpy(int n, float a, const float* x, float* y) {

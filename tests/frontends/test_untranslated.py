@@ -7,6 +7,8 @@ from perfassert.frontends.machine import lowering
 from perfassert.frontends.machine.lowering_step import Untranslated, Words
 from tests.frontends.described import missing
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = """\
 #define BYTES(r, a, b) asm("prmt.b32.f4e %0, %1, %2, %1;" : "=r"(r) : "r"(a), "r"(b))
 __global__ void address(const float* in, float* out, int n) {

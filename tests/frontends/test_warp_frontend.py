@@ -9,6 +9,8 @@ import perfassert as pa
 from perfassert.frontends.toolchain import tools
 from perfassert.system.temporary import remove_abandoned
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 A100 = "A100-SXM4-40GB"
 COUNT = 1 << 20
 

@@ -17,6 +17,8 @@ import yaml
 
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 ROOT = Path(__file__).parents[2]
 ACTION, COMMENT = ROOT / "action.yml", ROOT / ".github/actions/comment/action.yml"
 GITLAB, WORKFLOW = ROOT / "docs/how-to/gitlab-ci.yml", ROOT / "docs/how-to/ci-workflow.yml"

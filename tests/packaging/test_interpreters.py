@@ -13,6 +13,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 N = 1 << 20
 IMPORTS = """
 import importlib, pkgutil, sys

@@ -17,6 +17,8 @@ from setuptools import Distribution, Extension
 
 from perfassert.toml.tables import loads
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 ROOT = Path(__file__).parents[2]
 WITHOUT = {
     **({"compiler": {}} if os.environ.get("PERFASSERT_EXHAUSTIVE") else {}),  # takes a minute

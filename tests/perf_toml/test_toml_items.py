@@ -80,7 +80,7 @@ def at(text, needle, count=0):
 
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
 XDIST = ("-n", "1")  # a worker takes a second to start
-pytestmark = pytest.mark.usefixtures("loaded")
+pytestmark = [pytest.mark.exhaustive(one_in=2), pytest.mark.usefixtures("loaded")]
 A100 = ("--perf-device", "a100")
 
 

@@ -16,6 +16,8 @@ from perfassert.expect.metrics import METRICS, Kind, Metric
 from perfassert.frontends.cuda.kernels import from_cubin, from_cuda
 from perfassert.report.document import document, to_json
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 ROOT = Path(__file__).parents[2]
 MODERN = [p for p in sorted((ROOT / "devices").glob("*.toml")) if p.stem[0] != "C"]
 

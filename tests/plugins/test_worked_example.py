@@ -9,6 +9,8 @@ import pytest
 
 from perfassert.toml.tables import loads
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 EXAMPLE = Path(__file__).parents[2] / "examples/plugin"
 PERFASSERT = [sys.executable, "-c", "from perfassert.cli.main import run; run()"]
 

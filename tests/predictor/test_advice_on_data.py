@@ -9,6 +9,8 @@ import perfassert as pa
 from perfassert.engines.advisor.stall_elimination import Coalescing
 from perfassert.predictor.diagnose.diagnose import advisor_case
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 KERNELS = Path(__file__).with_name("irregular.cu")
 N = 1 << 16
 WARPS, SECTOR = 8, 8  # of a block; elements of a sector

@@ -9,6 +9,8 @@ from perfassert.kernel.graph import ItemKind
 from perfassert.predictor.model import model_of
 from perfassert.predictor.rewrites.scheduling import remove
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 
 def made(make):
     try:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import perfassert as pa
 from perfassert.kernel.executed import meeting
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 BODIES = {
     "integer": ("int", "atomicAdd(place, i)"),
     "float": ("float", "atomicAdd(place, 1.5f)"),

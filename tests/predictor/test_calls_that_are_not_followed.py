@@ -4,6 +4,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 N = 1 << 16
 SOURCE = r"""
 #include <cassert>

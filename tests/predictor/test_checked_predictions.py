@@ -14,6 +14,8 @@ from perfassert.kernel.names import LoopCounter
 from perfassert.predictor.sample import checked
 from perfassert.source import CORRECTED
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 TEXT = """
 extern "C" __global__ void rows(const float* in, float* out, int n, int m) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

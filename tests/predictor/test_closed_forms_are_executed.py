@@ -25,6 +25,8 @@ from perfassert.kernel.executed import WorkingBlocks
 from perfassert.predictor.sample.agreement import Agreement
 from perfassert.predictor.sample.executed import execution_arguments, loop_members
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES, VALIDATION = ROOT / "examples" / "kernels", ROOT / "validation" / "kernels"
 CASES = [

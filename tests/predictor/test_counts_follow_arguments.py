@@ -4,6 +4,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = r"""
 #define KERNEL extern "C" __global__ void
 KERNEL stride(const float* x, float* y, size_t n) {

@@ -7,6 +7,8 @@ from perfassert.engines.advisor.stall_elimination import double_divisions
 from perfassert.frontends.toolchain import tools
 from perfassert.predictor.diagnose.diagnose import advisor_case
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = """
 __device__ double approximate(double y) {
     double r;

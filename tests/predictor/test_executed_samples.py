@@ -16,6 +16,8 @@ from perfassert.predictor.sample.executed import sample_blocks
 from perfassert.report import explain
 from perfassert.report.explain import executed_lines
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 KERNELS = Path(__file__).with_name("irregular.cu")
 N = 1 << 14
 

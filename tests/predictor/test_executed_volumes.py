@@ -242,7 +242,10 @@ def unique(found, block, per=1):
     return 32 * len(np.unique((threads // (block * per)) << 40 | addresses // 32))
 
 
-pytestmark = pytest.mark.xdist_group("executed volumes")  # of what is predicted, all take part
+pytestmark = [
+    pytest.mark.exhaustive(one_in=4),
+    pytest.mark.xdist_group("executed volumes"),  # of what is predicted, all take part
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = """
 __device__ float vol(const float* p) { return *(const volatile float*)p; }
 __device__ float relaxed(const float* p) {

@@ -5,6 +5,8 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 SOURCE = """
 extern "C" __global__ void scale(const float* a, float* o, int n) {
     for (int k = blockIdx.x * blockDim.x + threadIdx.x; k < n; k += gridDim.x * blockDim.x)

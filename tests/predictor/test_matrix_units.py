@@ -6,6 +6,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 UNROLLED, TRIPS = 64, 200
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kernels"
 # PTX: instruction, registers of A, B, accumulator, their constraint

@@ -8,6 +8,8 @@ from nsight_page import GENERATIONS, program_of, write_page
 import perfassert as pa
 from perfassert.errors import KernelError
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 APART = """
 extern "C" __global__ void apart(float* out, const float* in, int n) {

@@ -7,6 +7,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SHARED = """
 extern "C" __global__ void chase(float* out) {
     __shared__ float held[4096];

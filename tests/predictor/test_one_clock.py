@@ -23,6 +23,8 @@ from perfassert.predictor.rewrites.resimulation import Resimulation
 from perfassert.predictor.session import DEFAULT
 from perfassert.predictor.simulate.time import loaded_model
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "examples" / "story" / "kernels"
 ROUNDING = 1 + 1e-9  # predictions have ten digits

@@ -4,6 +4,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 N = 864 * 256
 SOURCE = r"""
 #define KERNEL(name, value) extern "C" __global__ void name(const float* a, float* o, int n) { \

@@ -5,6 +5,8 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 SOURCE = """
 __global__ void __launch_bounds__(THREADS, BLOCKS) mix(const float* in, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

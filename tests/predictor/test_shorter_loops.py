@@ -8,6 +8,8 @@ from perfassert.predictor.session import launch_model
 from perfassert.predictor.simulate import time
 from perfassert.predictor.simulate.shortening import shorten_loops
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 pytest.importorskip("nvidia.cu13")
 
 PHASES = """

@@ -8,6 +8,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 FUNCTIONS = {
     "division": "1.5f / x", "root": "sqrtf(x)", "sine": "sinf(x)", "cosine": "cosf(x)",
     "tangent": "tanf(x)", "both": "sinf(x) + cosf(x)", "exponential": "expf(x)",

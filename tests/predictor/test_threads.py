@@ -14,6 +14,8 @@ from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.frontends.toolchain import tools
 from perfassert.kernel.memo import Memo
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 THREADS = 6
 DEVICES = ("a100", "rtx-4090", "v100-pcie-32gb")
 SOURCE = """

@@ -13,6 +13,8 @@ from perfassert.predictor.diagnose.source_edits import (
     use_single_precision,
 )
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = """template <class T>
 __global__ void scale(T* out, const T* in,
                       int n) {

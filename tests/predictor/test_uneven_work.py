@@ -8,6 +8,8 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 KERNELS = Path(__file__).with_name("data_dependent.cu")
 ROWS = 1 << 14
 

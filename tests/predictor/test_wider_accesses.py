@@ -5,6 +5,8 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = """
 typedef unsigned char byte;
 __global__ void threads(const byte* a, byte* b, int n) {

@@ -6,6 +6,8 @@ import pytest
 import perfassert as pa
 from perfassert.engines.execution.touched import _times
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 pytest.importorskip("nvidia.cu13")
 
 UNITS, BLOCKS, THREADS, PASSES = 4, 8, 256, 6

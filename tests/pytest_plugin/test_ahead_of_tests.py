@@ -4,6 +4,8 @@ import pytest
 
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SOURCE = "__global__ void k(int* a) { a[threadIdx.x + 256 * blockIdx.x] = %s; }"
 RECORD = """
 import pathlib

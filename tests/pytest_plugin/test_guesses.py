@@ -6,6 +6,8 @@ import pytest
 
 import perfassert as pa
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 SOURCE = Path(__file__).parents[1] / "frontends" / "kernels" / "addresses.cu"
 TEST = f"""
 import perfassert as pa

@@ -24,7 +24,7 @@ kernel = { cuda = "k.cu", name = "scale<4>" }
 launch = { domain = 1048576, block = 256 }
 baseline = true
 """
-pytestmark = pytest.mark.usefixtures("loaded")
+pytestmark = [pytest.mark.exhaustive(one_in=4), pytest.mark.usefixtures("loaded")]
 needs_compiler = pytest.mark.skipif(find("nvrtc") is None, reason="NVRTC is not installed")
 
 

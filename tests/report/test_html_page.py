@@ -15,6 +15,8 @@ from perfassert.report.markdown_parts import LIMIT
 from perfassert.report.page import page
 from perfassert.report.sources import sources
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PREDICTIONS = 1000
 LARGEST = 3_000_000  # bytes

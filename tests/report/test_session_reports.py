@@ -48,7 +48,7 @@ def test_without():
 """
 QUIET = ("-p", "no:cacheprovider", "--perf-device", "a100", "--perf-device", "L40")
 FAILED = {"test_slow", "test_other", "test_known"}
-pytestmark = pytest.mark.usefixtures("loaded")
+pytestmark = [pytest.mark.exhaustive(one_in=2), pytest.mark.usefixtures("loaded")]
 
 
 @pytest.fixture

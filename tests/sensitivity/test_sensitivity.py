@@ -6,6 +6,8 @@ import perfassert as pa
 from perfassert.sensitivity.examples import EXAMPLES, example
 from perfassert.sensitivity.sensitivity import STEP, assumed_keys, device_value, sensitivities
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 DEVICE = "RTX-3090"
 
 

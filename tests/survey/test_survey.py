@@ -9,6 +9,8 @@ import pytest
 
 from perfassert.cli.main import main
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 WIDE = """
 extern "C" __global__ void copy(float* a, const float* b) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from engines.execution.machine import ARCHITECTURES, array, clean, compiled, launched
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.exhaustive(one_in=4), pytest.mark.usefixtures("engine")]
 KERNELS = Path(__file__).with_name("integers.cu")
 I32, I64, U8 = np.int32, np.int64, np.uint8
 

@@ -23,6 +23,8 @@ from perfassert.engines.pipeline.reference_dataflow import DataflowMachine
 from perfassert.engines.pipeline.reference_in_order import InOrderMachine
 from perfassert.engines.pipeline.simulate import make_unit
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 ORDERS = ["dataflow", "in-order"]
 
 

@@ -15,6 +15,8 @@ from perfassert.engines.pipeline.compiled import available, run_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 TABLE_II = [(1, 18), (0.25, 6), (8, 40), (1, 14), (4, 58), (1.75, 29), (23, 521), (12, 378)]
 ORDERS = ["dataflow", "in-order"]
 compiled = pytest.mark.skipif(not available(), reason="the compiled engine was not built")

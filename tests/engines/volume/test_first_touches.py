@@ -11,6 +11,8 @@ from perfassert.engines.volume.first_touches import first_touches
 from perfassert.predictor.model import bind_launch
 from perfassert.predictor.session import DEFAULT
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 WHOLE = slice(None)
 GPU = pa.device("a100")
 CODE = """

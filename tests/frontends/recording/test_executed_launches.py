@@ -7,6 +7,8 @@ import pytest
 from perfassert.hardware.load import device
 from perfassert.predictor.sample.running import run
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 LIMIT = 20_000_000
 DEVICE = device("A100-SXM4-40GB")
 BOUNDS = """

@@ -14,6 +14,8 @@ from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import compiled_module
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 POINTER = 0x7F0000000000
 CLIENT = """
 import os, socket, struct, sys

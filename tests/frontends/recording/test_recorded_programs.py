@@ -7,6 +7,8 @@ import perfassert as pa
 from perfassert.errors import RecordError
 from perfassert.frontends.recording.write import files
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 
 @pytest.fixture
 def entries(build, recorded, tmp_path):

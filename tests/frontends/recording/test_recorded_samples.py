@@ -13,6 +13,8 @@ from perfassert.hardware.load import device
 from perfassert.perf_toml.launches import launches
 from perfassert.predictor.sample.running import run, sample
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 DEVICE = device("A100-SXM4-40GB")
 GATHER = """
 #include <vector>

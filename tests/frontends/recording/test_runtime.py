@@ -14,6 +14,8 @@ from perfassert.frontends.recording import stand_in
 from perfassert.frontends.recording.device import attributes
 from perfassert.frontends.toolchain import tools
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 LOOP = Path(__file__).parents[3] / "examples/recording/loop.cu"
 DRIVER = r"""
 #include <dlfcn.h>

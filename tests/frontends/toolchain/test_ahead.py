@@ -8,6 +8,8 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import ahead, cache, tools
 from perfassert.frontends.toolchain.binary import Source
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.perf_toml.descriptions import DescriptionReader
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SCALE = """\
 template <class T> __global__ void scale(T* values, T factor) {
   values[threadIdx.x] *= factor + 1; }

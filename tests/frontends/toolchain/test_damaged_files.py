@@ -12,6 +12,8 @@ import pytest
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, compiled_module
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 KERNEL = """\
 extern "C" __global__ void k(float* a, int n) {
   for (int i = 0; i < n; ++i) a[threadIdx.x + i * 128] *= 2;

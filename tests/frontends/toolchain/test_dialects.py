@@ -13,10 +13,13 @@ from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, prepare
 from perfassert.frontends.toolchain.modules import compile_module
 
-pytestmark = pytest.mark.skipif(
-    None in (tools.find("nvcc"), tools.find("nvrtc"), tools.host_compiler()),
-    reason="needs NVRTC, nvcc and a C++ compiler",
-)
+pytestmark = [
+    pytest.mark.exhaustive(one_in=4),
+    pytest.mark.skipif(
+        None in (tools.find("nvcc"), tools.find("nvrtc"), tools.host_compiler()),
+        reason="needs NVRTC, nvcc and a C++ compiler",
+    ),
+]
 ROOT = Path(__file__).parents[3]
 KERNEL = 'extern "C" __global__ void k(float* x, int n) {{ {} }}\n'
 

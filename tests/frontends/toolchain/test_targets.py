@@ -12,6 +12,8 @@ from perfassert.frontends.toolchain.architecture import (
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.options import CompileTarget, targets
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 PLAIN = "__global__ void k(int* a) { a[threadIdx.x] = __CUDA_ARCH__; }"
 WGMMA = """\
 __global__ void k(int* a) {

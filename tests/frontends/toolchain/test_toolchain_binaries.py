@@ -16,6 +16,8 @@ from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, compiled_module, to_fixture
 from perfassert.frontends.toolchain.elf import Cubin
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 LOOP = Path(__file__).parents[1] / "fixtures" / "loop.cubin"
 PTX = """\
 // by hand

@@ -7,6 +7,8 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.toolchain import inputs, tools
 from perfassert.frontends.toolchain.build import Source, build
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 AXPY = """\
 extern "C" __global__ void axpy(const double* __restrict__ x, double *y, double a, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -16,6 +16,8 @@ from perfassert.lab.calibration import cuda_driver, plan
 from perfassert.lab.calibration.cuda_driver import CudaDriver, compile_program, summarize_timings
 from perfassert.lab.calibration.driver import CalibrationError, Shot
 
+pytestmark = pytest.mark.exhaustive(one_in=3)
+
 PROGRAMS = ["memory", "launch", "chain:barrier", *(f"chain:{name}" for name in plan.CHAINS)]
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 WHOLE = ("sm_75", "sm_90", "sm_120")  # of the others, what depends on the architecture

@@ -16,6 +16,8 @@ from perfassert.lab.measurement.gpu import MeasurementError
 from perfassert.lab.measurement.run import device_name
 from perfassert.lab.validation.read import read_suite
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 SUITE = """
 title = "Two"
 data = "two.csv"

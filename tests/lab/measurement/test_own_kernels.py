@@ -11,6 +11,8 @@ from own_suite import DEVICES, PATH, predicted, suite
 
 from perfassert.lab.measurement.plan import improved_pairs, jobs, parameter_columns
 
+pytestmark = pytest.mark.exhaustive(one_in=4)
+
 OWN = suite()
 JOBS = jobs(OWN)
 STEP = 1 if os.environ.get("PERFASSERT_ALL_ROWS") else 17  # no divisor of the number of rows

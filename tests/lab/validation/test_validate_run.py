@@ -15,6 +15,8 @@ from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
 from perfassert.system.process_pool import process_pool
 
+pytestmark = pytest.mark.exhaustive(one_in=2)
+
 
 def prepared(path):
     suite = read_suite(path)
