@@ -11,6 +11,7 @@ import io
 import re
 import tokenize
 from collections import Counter
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -48,13 +49,14 @@ def assigned_numbers(tree):
             yield from ((index, ast.unparse(name)) for name, value in pairs if is_number(value))
 
 
-def has_reason(text, body, index):
+def comment_lines(text):
+    """Numbers of the lines with a comment."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+
+
+def has_reason(comments, body, index):
     """A comment on the line or above it, or a text below it or below the lines that follow it."""
-    comments = {
-        token.start[0]
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT
-    }
     if not comments.isdisjoint(range(body[index].lineno - 1, body[index].end_lineno + 1)):
         return True
     for before, after in pairwise(body[index:]):
@@ -65,6 +67,7 @@ def has_reason(text, body, index):
     return False
 
 
+@lru_cache(maxsize=1)
 def numbers():
     """``module NAME`` → whether a reason stands beside it."""
     found = {}
@@ -72,8 +75,10 @@ def numbers():
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
         module = path.relative_to(SOURCES).as_posix()
-        for index, name in assigned_numbers(tree):
-            found[f"{module} {name}"] = has_reason(text, tree.body, index)
+        assigned = list(assigned_numbers(tree))
+        comments = comment_lines(text) if assigned else set()
+        for index, name in assigned:
+            found[f"{module} {name}"] = has_reason(comments, tree.body, index)
     return found
 
 
@@ -130,7 +135,7 @@ def test_numbers_are_found(text, names):
     ],
 )
 def test_reasons_are_found(text, expected):
-    assert has_reason(text, ast.parse(text).body, 0) is expected
+    assert has_reason(comment_lines(text), ast.parse(text).body, 0) is expected
 
 
 class TestModelValues:

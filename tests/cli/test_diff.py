@@ -11,7 +11,7 @@ import pytest
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 SPILLED = """
 __global__ void BOUNDS spilled(float* a) {

@@ -10,7 +10,7 @@ from perfassert.cli.main import main
 from tests.frontends.described import missing
 
 pytestmark = [
-    pytest.mark.exhaustive(one_in=3),
+    pytest.mark.exhaustive(one_in=6),
     pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed"),
 ]
 KERNEL = """\

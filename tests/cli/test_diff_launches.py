@@ -11,7 +11,7 @@ from perfassert.cli.main import main
 from tests.frontends.described import missing
 
 pytestmark = [
-    pytest.mark.exhaustive(one_in=4),
+    pytest.mark.exhaustive(one_in=8),
     pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed"),
 ]
 FAST = """\

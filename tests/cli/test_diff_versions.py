@@ -10,7 +10,7 @@ from perfassert.comparison.environments import VersionPair, version_pair
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import tools
 
-pytestmark = pytest.mark.exhaustive(one_in=3)
+pytestmark = pytest.mark.exhaustive(one_in=4)
 
 PTX = """.version 8.0
 .target sm_80

@@ -9,7 +9,7 @@ from described import KERNELS, missing
 
 import perfassert as pa
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kernels"
 H100 = "H100-SXM5-80GB"

@@ -18,7 +18,7 @@ from perfassert.predictor.sample.arguments import execution_arguments
 from perfassert.predictor.session import DEFAULT
 from perfassert.source import CORRECTED
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 A100 = pa.device("a100")
 TOGETHER = 20  # kernels in a file

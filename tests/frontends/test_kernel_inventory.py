@@ -11,7 +11,7 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda import inventory
 from perfassert.frontends.toolchain import tools
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 COUNT = 24
 MANY = """\

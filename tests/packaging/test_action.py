@@ -17,7 +17,7 @@ import yaml
 
 from perfassert.frontends.toolchain import tools
 
-pytestmark = pytest.mark.exhaustive(one_in=3)
+pytestmark = pytest.mark.exhaustive(one_in=6)
 
 ROOT = Path(__file__).parents[2]
 ACTION, COMMENT = ROOT / "action.yml", ROOT / ".github/actions/comment/action.yml"

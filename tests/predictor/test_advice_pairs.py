@@ -9,7 +9,7 @@ from perfassert.kernel.graph import ItemKind
 from perfassert.predictor.model import model_of
 from perfassert.predictor.rewrites.scheduling import remove
 
-pytestmark = pytest.mark.exhaustive(one_in=3)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 
 def made(make):

@@ -4,7 +4,7 @@ import pytest
 
 import perfassert as pa
 
-pytestmark = pytest.mark.exhaustive(one_in=2)
+pytestmark = pytest.mark.exhaustive(one_in=4)
 
 N = 1 << 16
 SOURCE = r"""

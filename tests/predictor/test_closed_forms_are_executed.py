@@ -25,7 +25,7 @@ from perfassert.kernel.executed import WorkingBlocks
 from perfassert.predictor.sample.agreement import Agreement
 from perfassert.predictor.sample.executed import execution_arguments, loop_members
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, VALIDATION = ROOT / "examples" / "kernels", ROOT / "validation" / "kernels"

@@ -8,7 +8,7 @@ import pytest
 
 import perfassert as pa
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 SOURCE = """
 __device__ float vol(const float* p) { return *(const volatile float*)p; }

@@ -8,7 +8,7 @@ from perfassert.predictor.session import launch_model
 from perfassert.predictor.simulate import time
 from perfassert.predictor.simulate.shortening import shorten_loops
 
-pytestmark = pytest.mark.exhaustive(one_in=2)
+pytestmark = pytest.mark.exhaustive(one_in=4)
 
 pytest.importorskip("nvidia.cu13")
 

@@ -13,7 +13,7 @@ from perfassert.predictor.diagnose.source_edits import (
     use_single_precision,
 )
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 SOURCE = """template <class T>
 __global__ void scale(T* out, const T* in,

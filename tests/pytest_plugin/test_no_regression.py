@@ -39,7 +39,7 @@ class TestBoth:
 """
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "--perf-device", "a100")
 ENTRIES = 5
-pytestmark = [pytest.mark.exhaustive(one_in=4), pytest.mark.usefixtures("loaded")]
+pytestmark = [pytest.mark.exhaustive(one_in=6), pytest.mark.usefixtures("loaded")]
 
 
 @pytest.fixture(autouse=True)

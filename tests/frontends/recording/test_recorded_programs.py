@@ -7,7 +7,7 @@ import perfassert as pa
 from perfassert.errors import RecordError
 from perfassert.frontends.recording.write import files
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from perfassert.frontends.toolchain.build import build, prepare
 from perfassert.frontends.toolchain.modules import compile_module
 
 pytestmark = [
-    pytest.mark.exhaustive(one_in=4),
+    pytest.mark.exhaustive(one_in=8),
     pytest.mark.skipif(
         None in (tools.find("nvcc"), tools.find("nvrtc"), tools.host_compiler()),
         reason="needs NVRTC, nvcc and a C++ compiler",

@@ -15,7 +15,7 @@ from perfassert.frontends.toolchain.binary import Binary, Parameter, Source, fro
 from perfassert.frontends.toolchain.build import prepare
 from perfassert.source import Assumption, SourceSpan
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 KERNEL = "__global__ void k(int* a) { a[threadIdx.x] = VALUE; }"
 

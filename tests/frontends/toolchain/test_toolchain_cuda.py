@@ -7,7 +7,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.toolchain import inputs, tools
 from perfassert.frontends.toolchain.build import Source, build
 
-pytestmark = pytest.mark.exhaustive(one_in=4)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 AXPY = """\
 extern "C" __global__ void axpy(const double* __restrict__ x, double *y, double a, int n) {

@@ -16,7 +16,7 @@ from perfassert.lab.calibration import cuda_driver, plan
 from perfassert.lab.calibration.cuda_driver import CudaDriver, compile_program, summarize_timings
 from perfassert.lab.calibration.driver import CalibrationError, Shot
 
-pytestmark = pytest.mark.exhaustive(one_in=3)
+pytestmark = pytest.mark.exhaustive(one_in=8)
 
 PROGRAMS = ["memory", "launch", "chain:barrier", *(f"chain:{name}" for name in plan.CHAINS)]
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
