@@ -102,6 +102,7 @@ changelog: $(VENV)/pip
 figures: $(VENV)/ready
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/terminal.py
+	$(BIN)/python docs/opcodes.py
 
 # The site, in site/; a broken link, a missing anchor or a page outside the navigation is an error.
 docs: $(VENV)/ready-docs

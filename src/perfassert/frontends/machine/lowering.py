@@ -55,6 +55,15 @@ def lower(binary: Binary) -> Lowered:
     return listing, _machine_code(binary, listing)
 
 
+def translates(opcode: str) -> bool:
+    """Return True if an opcode has a translation, for some of its modifiers at least.
+
+    >>> translates("IADD3"), translates("HMMA")
+    (True, False)
+    """
+    return opcode.partition(".")[0] in _TABLE
+
+
 def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     """Return the binary's listing as machine operations."""
     addresses = code_addresses(listing)
