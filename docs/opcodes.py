@@ -31,7 +31,7 @@ bytes and waits follow from descriptors and counts instead.
 | what depends on the unknown value | what the prediction does |
 |---|---|
 | only values, such as the elements of a matrix product | nothing: values do not change the time |
-| an address, a trip count, a branch | assumes one, says so, and is a guess if that decides the time |
+| an address, a trip count, a branch | assumes one and says so; a guess if that decides the time |
 | memory that is written and read again | what is read there is unknown, too |
 
 The message names the instruction: `its end depends on the result of PRMT at k.cu:10, which has no
