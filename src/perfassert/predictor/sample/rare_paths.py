@@ -11,7 +11,7 @@ be right for positive numbers. What a program decides by its data goes both ways
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfassert.engines.execution.execute import execute
@@ -46,6 +46,8 @@ _CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND, Kind.DOUBLE_ROUND)
 _OF_FLOATS = (Kind.FLOAT_COMPARE, Kind.DOUBLE_COMPARE)
 _NEAR = 200  # instructions before a jump that are looked at
 _SAME = (Relation.EQ, Relation.NE)
+_MAGNITUDE = 0x7FFFFFFF  # of a float's bits: all but the sign
+_INFINITIES = (0x7F800000, 0x7FF00000)  # bits of an infinite float, and of a double's upper word
 _SELDOM = model_number("slow_path_share")
 _SELDOM_BY_BITS = 1 - (1 - 1 / WARP_LANES) ** WARP_LANES
 """Shares of the warps up to which a function's slow path is taken never to be executed: the second
@@ -71,6 +73,8 @@ def rare_sides(
     code = _with_ordinary_numbers(machine, loads)
     some = tuple(map(blocks.in_grid, spread_blocks(len(blocks), _BLOCKS)))
     needed = control_slice(code)
+    infinities = {p.register for p in code.presets if p.source is PresetSource.LITERAL
+                  and p.value & _MAGNITUDE in _INFINITIES}  # fmt: skip
     sides: set[tuple[int, bool]] = set()
     for signed in (True, False):
         presets = tuple(replace(p, signed=signed) for p in code.presets)
@@ -85,6 +89,7 @@ def rare_sides(
             side = jumped < fell  # the one that is taken less often, if at all
             fallen, behind_jump = _only_on(program, address)
             own = behind_jump if side else fallen
+            private = not any(i.accesses or i.fence or i.bulk for i in own)
             seen = any(i.accesses or i.fence or i.bulk for i in (*fallen, *behind_jump))
             of_a_function = _is_of_a_function(own)
             if min(jumped, fell):
@@ -93,7 +98,11 @@ def rare_sides(
                     seldom = _SELDOM_BY_BITS
                 if min(jumped, fell) > seldom * (jumped + fell):
                     continue
-            elif seen and not of_a_function and (_asks_for_equality(behind) or len(run.cut)):
+            elif (
+                seen
+                and not of_a_function
+                and (_asks_for_equality(behind, infinities if private else ()) or len(run.cut))
+            ):
                 continue  # what more iterations would tell
             if signed or _looks_at_bits(behind):
                 sides.add((address, side))
@@ -163,12 +172,16 @@ def _looks_at_bits(behind: Sequence[Micro]) -> bool:
     return not kinds.isdisjoint(_COMPARISONS) and kinds.isdisjoint(_CONVERSIONS)
 
 
-def _asks_for_equality(behind: Sequence[Micro]) -> bool:
+def _asks_for_equality(behind: Sequence[Micro], infinities: Collection[int]) -> bool:
     """Return True if floats are compared for equality, as programs do with a mask.
 
-    Ordinary numbers that fail such a comparison mean little.
+    Ordinary numbers that fail such a comparison mean little, unless it is one with infinity.
+    ``infinities``: registers of literals whose bits are those of an infinity's upper word.
     """
-    return any(o.kind in _OF_FLOATS and o.detail[0] in _SAME for o in behind)
+    return any(
+        o.kind in _OF_FLOATS and o.detail[0] in _SAME and infinities.isdisjoint(o.sources)
+        for o in behind
+    )
 
 
 def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
