@@ -11,7 +11,7 @@ be right for positive numbers. What a program decides by its data goes both ways
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from perfassert.engines.execution.execute import execute
@@ -101,7 +101,7 @@ def rare_sides(
             elif (
                 seen
                 and not of_a_function
-                and (_asks_for_equality(behind, infinities if private else ()) or len(run.cut))
+                and (_asks_for_equality(behind, infinities if private else set()) or len(run.cut))
             ):
                 continue  # what more iterations would tell
             if signed or _looks_at_bits(behind):
@@ -172,7 +172,7 @@ def _looks_at_bits(behind: Sequence[Micro]) -> bool:
     return not kinds.isdisjoint(_COMPARISONS) and kinds.isdisjoint(_CONVERSIONS)
 
 
-def _asks_for_equality(behind: Sequence[Micro], infinities: Collection[int]) -> bool:
+def _asks_for_equality(behind: Sequence[Micro], infinities: Set[int]) -> bool:
     """Return True if floats are compared for equality, as programs do with a mask.
 
     Ordinary numbers that fail such a comparison mean little, unless it is one with infinity.
