@@ -217,13 +217,15 @@ def compare(
             raise BaselineError(
                 f"the baseline of {key} has no {metric}; write it anew with pytest --perf-update"
             )
-        rows.append(_row(metric, tolerance, old[metric], new[metric]))
+        rows.append(_metric_row(metric, tolerance, old[metric], new[metric]))
     if not rows:
         raise ExpectationError(f"{key}: none of {', '.join(wanted)} exists for this kernel")
     return BaselineComparison(key, old, new, tuple(rows))
 
 
-def _row(metric: str, tolerance: Tolerance, before: float | str, after: float | str) -> MetricRow:
+def _metric_row(
+    metric: str, tolerance: Tolerance, before: float | str, after: float | str
+) -> MetricRow:
     if isinstance(before, str) or isinstance(after, str):
         verdict = Verdict.SAME if before == after else Verdict.REGRESSED
     else:

@@ -95,11 +95,11 @@ def _arguments(launch: Launch) -> str:
     """Scalar and buffer arguments as text; anything else has no text that is stable."""
     given = launch.args
     pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
-    written = ((name, _argument(value)) for name, value in pairs)
+    written = ((name, _format_argument(value)) for name, value in pairs)
     return ", ".join(f"{name}={text}" for name, text in written if text)
 
 
-def _argument(value: object) -> str:
+def _format_argument(value: object) -> str:
     if isinstance(value, Buffer):
         return f"{value.dtype}[{'×'.join(map(str, value.shape))}]"
     if isinstance(value, TensorMap):

@@ -131,7 +131,7 @@ def _largest_changes(old: Entry, new: Entry) -> list[Change]:
 def _places(explanation: Explanation, prediction: Prediction) -> Iterator[str]:
     """Lines that the causes are about."""
     for cause in explanation.causes:
-        place = _lines(prediction, cause.field) if cause.field else ""
+        place = _lines_of_field(prediction, cause.field) if cause.field else ""
         if cause.doubles:
             most = Counter(double_lines(prediction)).most_common(_NAMED)
             place = ", ".join(line for line, _ in most if line)
@@ -149,7 +149,7 @@ def _hotspot(prediction: Prediction, optimizer: str) -> str:
     return ""
 
 
-def _lines(prediction: Prediction, field: str) -> str:
+def _lines_of_field(prediction: Prediction, field: str) -> str:
     """Return the lines at which compiled code accesses a field."""
     lines = dict.fromkeys(line for name, line in _accesses(prediction) if name == field and line)
     return ", ".join(list(lines)[:_NAMED])

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     finally:
         gpu.close()
     if not options.json:
-        say(_text(outcome, output))
+        say(_describe_outcome(outcome, output))
     drawn = draw(outcome.findings, options.pictures) if options.pictures else []
     if options.json:
         print(json.dumps({**_to_dict(outcome, output), "pictures": list(map(str, drawn))}))
@@ -92,7 +92,7 @@ def _to_dict(outcome: CalibrationOutcome, output: Path) -> dict[str, Any]:
     }
 
 
-def _text(outcome: CalibrationOutcome, output: Path) -> Text:
+def _describe_outcome(outcome: CalibrationOutcome, output: Path) -> Text:
     """Classes with their latencies, what could not be measured and why, where it is."""
     from perfassert.lab.calibration.evaluate import MeasuredEntry
 

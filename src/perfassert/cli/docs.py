@@ -42,7 +42,7 @@ def _docs(options: argparse.Namespace) -> int:
     from perfassert.report.files import replace_file
     from perfassert.report.performance_page import performance_page
 
-    _check(options.output, options.force)
+    _check_page(options.output, options.force)
     with temporary_folder() as folder:
         report = folder / "report.json"
         code = _run(options, report)
@@ -65,7 +65,7 @@ def _docs(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check(page: Path, force: bool) -> None:
+def _check_page(page: Path, force: bool) -> None:
     """Check that the page may be overwritten: only what an earlier run has written may be."""
     from perfassert.report.performance_page import MARKER
 

@@ -75,11 +75,11 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([asdict(check) for check in checks]))
     else:
-        print("\n".join(map(_line, checks)))
+        print("\n".join(map(_format_check, checks)))
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _line(check: Check) -> str:
+def _format_check(check: Check) -> str:
     if check.ok:
         return f"ok       {check.name}: {check.said}"
     return f"missing  {check.name}: {check.said}\n         → {check.step}"

@@ -117,12 +117,12 @@ def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
         "devices": list(devices),
         "dtypes": list(ITEM_BYTES),
         "file": source.name if source else None,
-        "source": _text(source) if source else "",
+        "source": _read_source(source) if source else "",
     }
     return page("explore", "Explore a kernel", data, "prediction", "machine", served=True)
 
 
-def _text(source: Path) -> str:
+def _read_source(source: Path) -> str:
     """Return CUDA source for the page's editor; empty for other files and above ``MOST_TEXT``."""
     from perfassert.system.confined import read_text
 

@@ -134,14 +134,16 @@ class Explorer:
         known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[union-attr]
         suggestions = suggest_tests(infos, known)
         return {
-            "kernels": [[k.name, "\n".join(map(_argument, k.args.items()))] for k in suggestions]
+            "kernels": [
+                [k.name, "\n".join(map(_format_argument, k.args.items()))] for k in suggestions
+            ]
         }
 
     def _read_question(self, question: Data) -> tuple[Kernel, Launch, Device]:
         self._read.check_keys("", question, _KEYS)
         device = self._device(question)
         block, domain = (self._extent(question, key) for key in ("block", "domain"))
-        written = self._text(question, "args").splitlines()
+        written = self._read_text(question, "args").splitlines()
         args = values(filter(str.strip, written), "arguments")
         kernel = self._kernel(question)
         if isinstance(kernel, AccessKernel):
@@ -152,16 +154,16 @@ class Explorer:
         return kernel, Launch.cover(domain, block, args), device
 
     def _device(self, question: Data) -> Device:
-        name = self._text(question, "device")
+        name = self._read_text(question, "device")
         if name not in self._devices:
             raise LaunchError(f"device: there is no {name!r} in the list")
         return self._devices[name]
 
-    def _text(self, question: Data, key: str) -> str:
+    def _read_text(self, question: Data, key: str) -> str:
         return self._read.string(key, question.get(key, ""))
 
     def _extent(self, question: Data, key: str) -> Extent:
-        return extent(key, extent_of(self._text(question, key), key))
+        return extent(key, extent_of(self._read_text(question, key), key))
 
     def _kernel(self, question: Data) -> Kernel:
         key = json.dumps({k: question.get(k) for k in _KERNEL}, sort_keys=True)
@@ -172,7 +174,7 @@ class Explorer:
     def _read_kernel(self, question: Data) -> Kernel:
         if "accesses" not in question:
             path, more = self._source(question)
-            name = self._text(question, "kernel") or None
+            name = self._read_text(question, "kernel") or None
             return frontend_of(str(path)).make(path, name, **more)
         given = self._read.accesses("kernel", question["accesses"])
         fields = [Field(**field) for field in given.pop("fields")]
@@ -186,7 +188,7 @@ class Explorer:
             return self._file, self._given
         path = self._folder / _SENT
         try:
-            path.write_text(self._text(question, "cuda"), "utf-8")
+            path.write_text(self._read_text(question, "cuda"), "utf-8")
         except UnicodeEncodeError:
             raise KernelError("cuda: has characters that no text can have") from None
         if self._file is None:
@@ -195,7 +197,7 @@ class Explorer:
         return path, {**self._given, "include_dirs": around}
 
 
-def _argument(pair: tuple[str, float]) -> str:
+def _format_argument(pair: tuple[str, float]) -> str:
     return f"{pair[0]} = {pair[1]}"
 
 

@@ -59,7 +59,7 @@ def _history(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_to_dict(commit_history)))
     elif not options.html:
-        say(_text(commit_history))
+        say(_history_table(commit_history))
     return 0
 
 
@@ -96,16 +96,16 @@ def _format_commit(commit: Commit) -> str:
     return printable(f"{commit.digest[:12]} {commit.date[:10]} {commit.author}: {commit.subject}")
 
 
-def _text(history: History) -> Text:
+def _history_table(history: History) -> Text:
     parts: list[str | Table] = []
     if history.lines:
-        parts.append(table(_HEADER, [_row(line) for line in history.lines]))
+        parts.append(table(_HEADER, [_history_row(line) for line in history.lines]))
     parts.append(f"{len(history.lines)} baseline{'s' * (len(history.lines) != 1)}")
     parts += [f"unreadable: {text}" for text in history.unreadable]
     return join(parts)
 
 
-def _row(line: BaselineHistory) -> tuple[object, ...]:
+def _history_row(line: BaselineHistory) -> tuple[object, ...]:
     first, last = (Quantity(line.times[i][1], "s") for i in (0, -1))
     worst = max(line.steps, key=lambda s: s.share or 0.0, default=None)
     worst_text = ""
@@ -121,12 +121,12 @@ def _row(line: BaselineHistory) -> tuple[object, ...]:
 
 def _to_dict(history: History) -> dict[str, Any]:
     return {
-        "baselines": [_line(line) for line in history.lines],
+        "baselines": [_line_to_dict(line) for line in history.lines],
         "unreadable": [*history.unreadable],
     }
 
 
-def _line(line: BaselineHistory) -> dict[str, Any]:
+def _line_to_dict(line: BaselineHistory) -> dict[str, Any]:
     return {
         "file": line.file,
         "baselines": line.alternative,

@@ -70,7 +70,7 @@ def _kernels(options: argparse.Namespace) -> int:
         print(json.dumps(rows))
     else:
         where = files if len({*files}) > 1 else []
-        say(_text(kept, shares, options.block is not None, where))
+        say(_kernel_table(kept, shares, options.block is not None, where))
     return 0
 
 
@@ -102,7 +102,7 @@ def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> fl
     return None if block is None or device is None else occupancy_of(info, block, device)
 
 
-def _text(
+def _kernel_table(
     infos: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
 ) -> Text:
     """Return the table of kernels; ``files`` names the file of each if there are several."""

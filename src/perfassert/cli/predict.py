@@ -111,12 +111,12 @@ def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int
                 Predicted(one.label, one.count, one.launch.describe(), prediction, why)
             )
     if options.json:
-        print(json.dumps({"launches": [_entry(p) for p in predictions]}))
+        print(json.dumps({"launches": [_launch_to_dict(p) for p in predictions]}))
     else:
         say(text(predictions))
     return 1 if any(p.prediction is None for p in predictions) else 0
 
 
-def _entry(one: Any) -> dict[str, Any]:
+def _launch_to_dict(one: Any) -> dict[str, Any]:
     made = _to_dict(one.prediction) if one.prediction is not None else None
     return {"label": one.label, "count": one.count, "prediction": made, "error": one.error}

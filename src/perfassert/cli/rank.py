@@ -70,7 +70,7 @@ def _rank(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(ranking_data(ranking, refused, options.top)))
     else:
-        say(_text(ranking, refused, options.top))
+        say(_ranking_table(ranking, refused, options.top))
     return 0
 
 
@@ -195,7 +195,7 @@ def _format_block(block: Block) -> str:
     return "×".join(map(str, block))
 
 
-def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> Text:
+def _ranking_table(ranking: Ranking, refused: dict[Block, str], top: int | None) -> Text:
     from perfassert.ranking.ranking import ranking_table
 
     first = ranking.entries[0][1]

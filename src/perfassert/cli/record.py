@@ -100,7 +100,7 @@ def _record(options: argparse.Namespace) -> int:
     if not test.exists():
         replace_bytes(test, _test_text(request.device.name, output.name).encode())
     summary = _summary(recording, output)
-    print(json.dumps(summary) if options.json else _text(summary, recording))
+    print(json.dumps(summary) if options.json else _describe_recording(summary, recording))
     return 0
 
 
@@ -199,7 +199,7 @@ def _with_demangled_names(reasons: Mapping[str, str]) -> dict[str, str]:
     return {without_parameters(demangle(name)): why for name, why in reasons.items()}
 
 
-def _text(summary: dict[str, Any], recording: Recording) -> str:
+def _describe_recording(summary: dict[str, Any], recording: Recording) -> str:
     launches, kernels = summary["launches"], summary["kernels"]
     lines = [
         f"{launches} launch{'es' * (launches != 1)} of {kernels} kernel{'s' * (kernels != 1)}, "

@@ -53,7 +53,7 @@ def serve(questions: BinaryIO, answers: TextIO) -> None:
     waiting: Queue[bytes | None] = Queue(_WAITING)
 
     def read() -> None:
-        for line in _lines(questions):
+        for line in _read_lines(questions):
             waiting.put(line)
         waiting.put(None)
 
@@ -63,7 +63,7 @@ def serve(questions: BinaryIO, answers: TextIO) -> None:
             print(json.dumps(answer(line)), file=answers, flush=True)
 
 
-def _lines(questions: BinaryIO) -> Iterator[bytes]:
+def _read_lines(questions: BinaryIO) -> Iterator[bytes]:
     """Yield lines; a line that is too long is cut just above the limit."""
     while line := questions.readline(_LONGEST + 1):
         yield line

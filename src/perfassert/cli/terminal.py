@@ -117,7 +117,7 @@ def progress(name: str, alone: bool = True) -> Iterator[Bar]:
     shown = _Line(name, monotonic())
     ended = Event()
     first = SOON if _is_live() else EVERY
-    thread = Thread(target=_lines, args=(shown, ended, first), name=THREAD, daemon=True)
+    thread = Thread(target=_print_lines, args=(shown, ended, first), name=THREAD, daemon=True)
     thread.start()
     try:
         yield shown.update
@@ -167,7 +167,7 @@ class _Line:
         return f"perfassert: {self.name}{self.amount}, {monotonic() - self.started:.0f} s"
 
 
-def _lines(shown: _Line, ended: Event, first: float) -> None:
+def _print_lines(shown: _Line, ended: Event, first: float) -> None:
     stream, wait = sys.stderr, first
     while not ended.wait(wait):
         print(printable(shown.text()), file=stream, flush=True)

@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
     from perfassert.lab.validation.record import check_comparable, read_record
     from perfassert.lab.validation.run import validate
 
-    _check(options)
+    _check_options(options)
     day = options.date or page_date() if options.accuracy or options.decisions else None
     contents = not options.no_contents
     suites = [read_suite(path, options.sources, contents) for path in options.suite]
@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if complaints else OK
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace) -> None:
     for name in ("explain", "ablate", "headroom"):
         if getattr(options, name) and options.json:
             raise PerfAssertError(f"--{name}: is a table; leave out --json")

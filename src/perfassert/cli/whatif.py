@@ -59,7 +59,7 @@ def _whatif(options: argparse.Namespace) -> int:
         data = [_to_dict(*pair) for pair in zip(asked, results, strict=True)]
         print(json.dumps({"launches": data} if options.launches is not None else data[0]))
     else:
-        say(join(_text(*pair) for pair in zip(asked, results, strict=True)))
+        say(join(_describe_change(*pair) for pair in zip(asked, results, strict=True)))
     return 0
 
 
@@ -107,7 +107,7 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2
 
 
-def _text(requested: RequestedLaunch, result: WhatIf) -> Text:
+def _describe_change(requested: RequestedLaunch, result: WhatIf) -> Text:
     from perfassert.report.trust import confidence
 
     place = f"{requested.label}: " if requested.label else ""

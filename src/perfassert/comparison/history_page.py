@@ -27,7 +27,7 @@ def history_page(history: History, revisions: str) -> str:
 def page_data(history: History, revisions: str) -> Mapping[str, Any]:
     """Return the page's data: numbered commits, and values at the commits that change them."""
     numbers = {commit.digest: number for number, commit in enumerate(history.commits)}
-    lines = [_line(line, numbers) for line in history.lines]
+    lines = [_line_data(line, numbers) for line in history.lines]
     used = {name for line in lines for name in line["points"]}
     metrics = [m.name for m in stored_metrics() if m.name in used]
     tolerance = time_tolerance(DEFAULT_TOLERANCE).above.share
@@ -48,7 +48,7 @@ def _commit(commit: Commit) -> Sequence[str]:
     return commit.digest[:_DIGITS], commit.date, commit.author, commit.subject
 
 
-def _line(line: BaselineHistory, numbers: Mapping[str, int]) -> Mapping[str, Any]:
+def _line_data(line: BaselineHistory, numbers: Mapping[str, int]) -> Mapping[str, Any]:
     states = [(numbers[commit.digest], entry) for commit, entry in line.states]
     causes: dict[int, str] = {}
     breaks = []

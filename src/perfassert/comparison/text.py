@@ -64,7 +64,7 @@ def text(comparison: ReportComparison) -> Text:
         if item.components:
             rows = [_component(c) for c in item.components]
             parts.append(join((_title(item), table(_COMPONENTS, rows)), "\n"))
-        if lines := [_line(change) for change in item.lines[:_LINED]]:
+        if lines := [_line_row(change) for change in item.lines[:_LINED]]:
             parts.append(table(_LINES, lines))
     if len(moved) > _EXPLAINED:
         parts.append(f"… and {len(moved) - _EXPLAINED} more; --json has all")
@@ -201,7 +201,7 @@ def _markdown_cells(item: Item) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _line(change: LineChange) -> tuple[str, ...]:
+def _line_row(change: LineChange) -> tuple[str, ...]:
     pairs = zip(change.before, change.after, strict=True)
     return change.place, *(f"{a:.3g}" if a == b else f"{a:.3g} → {b:.3g}" for a, b in pairs)
 
@@ -227,7 +227,7 @@ def _body(item: Item) -> Iterator[str]:
         yield markdown_table(_COMPONENTS, rows[:_LISTED], right=(1, 2, 3))
         if len(rows) > _LISTED:
             yield f"… and {len(rows) - _LISTED} more"
-    if lines := [tuple(map(words, _line(change))) for change in item.lines[:_LINED]]:
+    if lines := [tuple(map(words, _line_row(change))) for change in item.lines[:_LINED]]:
         yield markdown_table(_LINES, lines, right=(1, 2, 3))
 
 

@@ -178,7 +178,7 @@ def failure_text(prediction: Answer, outcomes: tuple[Outcome, ...]) -> str:
     headline = "; ".join(_headline(o) for o in failed)
     block = "×".join(map(str, prediction.block))
     subject = f"{short_name(prediction.kernel)} on {prediction.device}, block {block}"
-    rows = [_row(o) for o in outcomes]
+    rows = [_outcome_row(o) for o in outcomes]
     header = ("metric", "expected", "predicted", "difference", "margin", "verdict")
     sections = [f"{headline} ({subject})", str(table(header, rows))]
     evidence: dict[str, None] = {}
@@ -205,7 +205,7 @@ def _headline(o: Outcome) -> str:
     return f"{o.metric.name} is {o.predicted}, expected {expected}{difference}"
 
 
-def _row(o: Outcome) -> tuple[str, ...]:
+def _outcome_row(o: Outcome) -> tuple[str, ...]:
     difference = "" if o.difference is None else percent(o.difference)
     return (
         o.metric.name,

@@ -15,10 +15,10 @@ def device_toml(device: Device) -> str:
 
     :func:`~perfassert.device` reads the same values from it.
     """
-    return "\n".join(_lines(device)) + "\n"
+    return "\n".join(_file_lines(device)) + "\n"
 
 
-def _lines(device: Device) -> Iterator[str]:
+def _file_lines(device: Device) -> Iterator[str]:
     sources = _sources(device)
     yield "schema = 1"
     yield f"name = {format_string(device.name)}"
@@ -31,7 +31,8 @@ def _lines(device: Device) -> Iterator[str]:
         yield f"{name} = {format_string(text)}"
     yield "\n[values]"
     for key, rule in VALUES.items():
-        yield f"{key} = {_entry(device, f'values.{key}', getattr(device, key), rule, sources)}"
+        entry = _format_entry(device, f"values.{key}", getattr(device, key), rule, sources)
+        yield f"{key} = {entry}"
     for key in CHOICES:
         yield f"{key} = {_choice(device, key, sources)}"
     yield "\n[pipelines]"
@@ -44,11 +45,11 @@ def _lines(device: Device) -> Iterator[str]:
             yield f"variant = {format_string(operation.variant)}"
         for part in COSTS:
             key, number = f"operations.{operation.name}.{part}", getattr(operation, part)
-            yield f"{part} = {_entry(device, key, number, _CYCLES, sources)}"
+            yield f"{part} = {_format_entry(device, key, number, _CYCLES, sources)}"
     if device.matrix:
         yield "\n[matrix]"
     for name, rate in device.matrix.items():
-        entry = _entry(device, f"matrix.{name}", rate, MATRIX_RATE, sources)
+        entry = _format_entry(device, f"matrix.{name}", rate, MATRIX_RATE, sources)
         yield f"{format_string(name)} = {entry}"
 
 
@@ -66,7 +67,7 @@ def _own(device: Device) -> Iterator[tuple[str, Provenance]]:
     return ((k, o) for k, o in device.provenance.items() if not k.startswith("curves."))
 
 
-def _entry(
+def _format_entry(
     device: Device, key: str, number: float, rule: ValueRule, sources: Mapping[str, str]
 ) -> str:
     origin = device.provenance[key]

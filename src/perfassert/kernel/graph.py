@@ -758,7 +758,7 @@ class GraphBuilder:
             init: its value in the first iterations.
             loop: number of the loop.
         """
-        self._check(init, f"carried {in_short(name)}")
+        self._check_input(init, f"carried {in_short(name)}")
         if isinstance(init, CarriedRef):
             if init.loop == loop or init.loop not in self.open_loops:
                 raise GraphError(
@@ -778,7 +778,7 @@ class GraphBuilder:
         if name and name in self._names:
             raise GraphError(f"node name {in_short(name)} is used twice")
         for value in inputs:
-            self._check(value, f"node {name or index} ({operation})")
+            self._check_input(value, f"node {name or index} ({operation})")
         if name:
             self._names[str(name)] = index
         loop = self.open_loops[-1] if self.open_loops else -1
@@ -795,7 +795,7 @@ class GraphBuilder:
             )
         return channel.index
 
-    def _check(self, value: object, where: str) -> None:
+    def _check_input(self, value: object, where: str) -> None:
         if not isinstance(value, (NodeRef, CarriedRef)):
             raise GraphError(
                 f"{where}: an input must be a node or a carried value, not {in_short(value)}"

@@ -158,10 +158,12 @@ class _LaunchesReader(DescriptionReader):
         given = self.table.get("launch", [])
         if not isinstance(given, list) or not given:
             self.fail("launch", "there is no launch; add [[launch]]")
-        entries = [self._entry(f"launch[{i}]", table, device) for i, table in enumerate(given)]
+        entries = [
+            self._read_launch(f"launch[{i}]", table, device) for i, table in enumerate(given)
+        ]
         return tuple(_with_labels(entries))
 
-    def _entry(self, key: str, value: Any, device: str) -> RecordedLaunch:
+    def _read_launch(self, key: str, value: Any, device: str) -> RecordedLaunch:
         table = self.section(key, value)
         self.check_keys(key, table, ENTRY)
         label = self.string(f"{key}.kernel", table.get("kernel"))

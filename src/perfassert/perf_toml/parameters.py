@@ -27,7 +27,7 @@ def read_rows(reader: TableReader, key: str, given: Any) -> Rows:
         if not isinstance(values, list) or not values:
             reader.fail(f"{key}.{name}", f"must be a list of values, not {values!r}")
         for i, value in enumerate(values):
-            _check(reader, f"{key}.{name}", f"{key}.{name}[{i}]", name, value)
+            _check_parameter(reader, f"{key}.{name}", f"{key}.{name}[{i}]", name, value)
     combined = reader.combinations(key, list(table.values()))
     rows = (dict(zip(table, row, strict=True)) for row in combined)
     return [(_ids(reader, key, row), row) for row in rows]
@@ -45,7 +45,7 @@ def _rows_of_list(reader: TableReader, key: str, given: list[Any]) -> Rows:
         if set(row) != set(names) or not row:
             reader.fail(where, f"must have the names of the first: {', '.join(names) or 'none'}")
         for name, value in row.items():
-            _check(reader, f"{where}.{name}", f"{where}.{name}", name, value)
+            _check_parameter(reader, f"{where}.{name}", f"{where}.{name}", name, value)
         ordered = {name: row[name] for name in names}
         rows.append(((own,) if own else _ids(reader, where, ordered), ordered))
     return rows
@@ -55,11 +55,11 @@ def read_constants(reader: TableReader, given: Any) -> Row:
     """``[constants]``: names for values."""
     table = reader.section("constants", given)
     for name, value in table.items():
-        _check(reader, f"constants.{name}", f"constants.{name}", name, value)
+        _check_parameter(reader, f"constants.{name}", f"constants.{name}", name, value)
     return table
 
 
-def _check(reader: TableReader, name_key: str, key: str, name: str, value: Any) -> None:
+def _check_parameter(reader: TableReader, name_key: str, key: str, name: str, value: Any) -> None:
     if not _NAME.fullmatch(name):
         reader.fail(name_key, "is no name; use letters, digits and _")
     for item in value if isinstance(value, list) and value else [value]:
@@ -71,15 +71,15 @@ def _ids(reader: TableReader, key: str, row: Row) -> tuple[str, ...]:
     """``{"BLOCK": [16, 2, 8]}`` → ``("16x2x8",)``."""
     ids = []
     for value in row.values():
-        ids.append(_text(value))
+        ids.append(_format_value(value))
         reader.count_filled(key, len(ids[-1]))
     return tuple(ids)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "x".join(map(_text, value)) if isinstance(value, list) else str(value)
+    return "x".join(map(_format_value, value)) if isinstance(value, list) else str(value)
 
 
 def fill(reader: TableReader, key: str, value: Any, names: Row) -> Any:
@@ -106,7 +106,7 @@ def fill(reader: TableReader, key: str, value: Any, names: Row) -> Any:
         return names[alone[1]]
 
     def replacement(place: re.Match[str]) -> str:
-        text = _text(names[place[1]])
+        text = _format_value(names[place[1]])
         reader.count_filled(key, len(text))
         return text
 

@@ -35,8 +35,8 @@ def layout_of(config: pytest.Config) -> Layout:
     """Read the layout from command line or ini file; :class:`pytest.UsageError` if invalid."""
     columns = _words(config, "perf_columns") or list(_SHOWN)
     keys = [(word.removeprefix("-"), word.startswith("-")) for word in _words(config, "perf_sort")]
-    _check("perf_columns", columns)
-    _check("perf_sort", [name for name, _ in keys])
+    _check_columns("perf_columns", columns)
+    _check_columns("perf_sort", [name for name, _ in keys])
     return Layout(tuple(columns), tuple(keys))
 
 
@@ -46,7 +46,7 @@ def _words(config: pytest.Config, name: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _check(option: str, names: list[str]) -> None:
+def _check_columns(option: str, names: list[str]) -> None:
     others = [name for name in names if name not in COLUMNS]
     if not others:
         return  # metrics, those of plug-ins too, are loaded only for who asks

@@ -22,7 +22,7 @@ def write(
 ) -> None:
     """Write one report; ``root``: folder that source files of the records are relative to;
     ``passed``: whether the run did."""
-    replace_file(path, _text(name, document(tests, errors), root, passed))
+    replace_file(path, _write_format(name, document(tests, errors), root, passed))
 
 
 def _json(report: Document, root: Path, passed: bool) -> str:
@@ -86,7 +86,7 @@ WRITERS: Mapping[str, Callable[[Document, Path, bool], str]] = {
 """Kind of :data:`~perfassert.report.kinds.REPORT_KINDS` → its writer."""
 
 
-def _text(name: str, report: Document, root: Path, passed: bool) -> str:
+def _write_format(name: str, report: Document, root: Path, passed: bool) -> str:
     if writer := WRITERS.get(name):
         return writer(report, root, passed)
     predictions = [p for test in report["tests"] for p in test["predictions"]]

@@ -38,7 +38,9 @@ def write_section(
     if reporter.verbosity >= 0:
         metrics = all_metrics()
         columns = [(name, metrics.get(name)) for name in layout.columns]
-        rows = [[_text(line.get(name), metric) for name, metric in columns] for line in shown]
+        rows = [
+            [_format_metric(line.get(name), metric) for name, metric in columns] for line in shown
+        ]
         reporter.write_line(str(table(layout.columns, rows)))
     if len(shown) < len(lines):
         reporter.write_line(f"… and {len(lines) - len(shown)} more; -v shows all")
@@ -75,7 +77,7 @@ def _sort_lines(lines: Sequence[Line], name: str, down: bool) -> list[Line]:
     return [*sorted(having, key=size, reverse=down), *lacking]
 
 
-def _text(value: Any, metric: Metric | None) -> str:
+def _format_metric(value: Any, metric: Metric | None) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

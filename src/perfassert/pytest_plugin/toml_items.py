@@ -105,7 +105,7 @@ class PerfTomlItem(pytest.Item):
         if isinstance(self.case, RankCase):
             _rank(perf, self.case)
         else:
-            _check(perf, self.case)
+            _check_case(perf, self.case)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return the file, line and name of the case."""
@@ -117,7 +117,7 @@ class PerfTomlItem(pytest.Item):
         return super().repr_failure(excinfo, style="value" if ours and not style else style)
 
 
-def _check(perf: Perf, case: TestCase) -> None:
+def _check_case(perf: Perf, case: TestCase) -> None:
     with _locate_errors(
         case.header.locate(case.launch_key), source=case.header.locate(case.kernel_key)
     ):

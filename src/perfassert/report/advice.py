@@ -124,7 +124,7 @@ def one(advice: Advice, texts: _Texts | None = None) -> Text:
         header = ("definition", "use", "instructions apart", "waits", "in", "importance")
         parts.append(table(header, rows, indent="  "))
     if texts is not None:
-        parts += _lines(hot, texts)
+        parts += _defining_lines(hot, texts)
     return join(parts, "\n")
 
 
@@ -139,7 +139,7 @@ def _where(hotspot: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _lines(hotspots: Sequence[Mapping[str, Any]], texts: _Texts) -> list[str]:
+def _defining_lines(hotspots: Sequence[Mapping[str, Any]], texts: _Texts) -> list[str]:
     """Return the text of each line in which a hotspot's operand is defined, once."""
     shown = dict.fromkeys((h["def"], h.get("file", ""), h.get("line", 0)) for h in hotspots)
     lines = [(place, texts.line(file, line)) for place, file, line in shown]

@@ -60,7 +60,7 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
             baseline = {"baseline": baselines[p["label"]]} if p["label"] in baselines else {}
             shown = _with_file_names(p, names)
             why = {"reason": _short(text)} if (text := reason(test, shown)) else {}
-            rows.append({"test": number, **_row(shown, shared), **baseline, **why})
+            rows.append({"test": number, **_prediction_row(shown, shared), **baseline, **why})
         rankings += [{"test": number, **_short(r)} for r in test["rankings"]]
     return {
         "summary": summary(report),
@@ -134,7 +134,7 @@ _SHARED = (
 )
 
 
-def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
+def _prediction_row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
     return {k: shared.add(v) if k in _SHARED else v for k, v in page_row(p).items()}
 
 

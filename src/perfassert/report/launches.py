@@ -25,7 +25,7 @@ class Predicted:
 def text(launches: Sequence[Predicted]) -> Text:
     """Return the output of ``perfassert predict --launches``."""
     total = sum(float(p.prediction.time) * p.count for p in launches if p.prediction)
-    rows = [_row(one, one.prediction, total) for one in launches if one.prediction]
+    rows = [_launch_row(one, one.prediction, total) for one in launches if one.prediction]
     header = ("kernel", "launches", "shape", "time of one", "share", "limiter", "confidence")
     parts: list[str | Table] = [table(header, rows)] if rows else []
     count = sum(one.count for one in launches if one.prediction)
@@ -38,7 +38,7 @@ def text(launches: Sequence[Predicted]) -> Text:
     return join(parts)
 
 
-def _row(one: Predicted, prediction: PredictionValues, total: float) -> tuple[object, ...]:
+def _launch_row(one: Predicted, prediction: PredictionValues, total: float) -> tuple[object, ...]:
     share = float(prediction.time) * one.count / total if total else 0.0
     return (
         one.label, one.count, one.launch, prediction.time, percent(share, signed=False),

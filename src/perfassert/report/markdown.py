@@ -45,13 +45,13 @@ def markdown(report: Document, limit: int = LIMIT, passed: bool = True) -> str:
         text.add(part)
     if not all(kept):
         text.add(f"… and {kept.count(False)} more failures")
-    rows = [_row(test, p) for test in report["tests"] for p in test["predictions"]]
+    rows = [_test_row(test, p) for test in report["tests"] for p in test["predictions"]]
     title = f"All predictions, of model version {words(report['model_version'])}, without a GPU"
     text.add_table(_HEADER, rows, share=0.98, right=(4,), summary=title)
     return text.text()
 
 
-def _row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
+def _test_row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
     failed = [e["metric"] for e in p["expectations"] if e["verdict"] == "FAIL"]
     verdict = f"**{words(', '.join(failed))}**" if failed else words(test["outcome"])
     if p["confidence"] == "guessed":

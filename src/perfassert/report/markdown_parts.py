@@ -18,16 +18,16 @@ _SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w|//)|(?<=www)\.|(
 
 def code(text: str) -> str:
     """Return a name in code type, whatever characters it has."""
-    escaped = html.escape(_line(text), quote=False)
+    escaped = html.escape(_join_lines(text), quote=False)
     return f"<code>{_SPECIAL.sub(_entity, escaped)}</code>"
 
 
 def words(text: object) -> str:
     """Return text in which no character has a meaning to Markdown."""
-    return _SPECIAL.sub(_entity, html.escape(_line(str(text)), quote=False))
+    return _SPECIAL.sub(_entity, html.escape(_join_lines(str(text)), quote=False))
 
 
-def _line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return printable(" ".join(text.split()), lines=False)
 
 

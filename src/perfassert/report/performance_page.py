@@ -55,7 +55,7 @@ def performance_page(report: Document, command: str) -> str:
     for subject in subjects:
         if subject.data["kernel"] != kernel:
             kernel = subject.data["kernel"]
-            parts.append(f"## {_text(kernel)}")
+            parts.append(f"## {_escape_markdown(kernel)}")
         parts += _section(subject)
     return "\n\n".join(parts) + "\n"
 
@@ -85,14 +85,15 @@ def _overview(subject: _Subject) -> tuple[str, ...]:
     failed = sum(e["verdict"] == "FAIL" for _, e in subject.expectations)
     expectations = f"{count}, {failed} failed" if failed else str(count)
     return (
-        _text(data["kernel"]), _text(data["device"]), _extent(data["block"]),
-        _seconds(data["time"]), _text(data["limiter"]), expectations,
+        _escape_markdown(data["kernel"]), _escape_markdown(data["device"]), _extent(data["block"]),
+        _seconds(data["time"]), _escape_markdown(data["limiter"]), expectations,
     )  # fmt: skip
 
 
 def _section(subject: _Subject) -> Iterator[str]:
     data = subject.data
-    yield f"### {_text(data['kernel'])} on {_text(data['device'])}, block {_extent(data['block'])}"
+    kernel, device = map(_escape_markdown, (data["kernel"], data["device"]))
+    yield f"### {kernel} on {device}, block {_extent(data['block'])}"
     yield (
         f"Grid {_extent(data['grid'])}: {_seconds(data['time'])}, limited by {data['limiter']}; "
         f"occupancy {percent(data['occupancy']['fraction'], signed=False)}, limited by "
@@ -118,10 +119,12 @@ def _section(subject: _Subject) -> Iterator[str]:
         if o != "passed"
     )  # fmt: skip
     if unusual:
-        yield "\n".join(f"- {_code(test)}: {_text(outcome)}" for test, outcome in unusual)
+        yield "\n".join(
+            f"- {_code(test)}: {_escape_markdown(outcome)}" for test, outcome in unusual
+        )
     yield from _advice(data)
     if data["assumptions"]:
-        lines = [f"- {_text(_assumption(a))}" for a in data["assumptions"]]
+        lines = [f"- {_escape_markdown(_assumption(a))}" for a in data["assumptions"]]
         yield "Assumed:\n\n" + "\n".join(dict.fromkeys(lines))
 
 
@@ -132,10 +135,10 @@ def _ranking(ranking: Data) -> str:
     rows = [
         (
             f"{place}{' =' if place > 1 and one['tied_with_best'] else ''}",
-            _text(one["candidate"]),
+            _escape_markdown(one["candidate"]),
             _seconds(one["time"]),
             percent(one["time"] / best - 1) if best else "",
-            _text(one["limiter"]),
+            _escape_markdown(one["limiter"]),
         )
         for place, one in enumerate(candidates, 1)
     ]
@@ -155,14 +158,14 @@ def _expectation(test: str, e: Data) -> tuple[str, ...]:
     if room and e["known_error"] != "exact":
         room += f" ({e['known_error']})"
     cells = (e["metric"], e["expected"], e["predicted"], room, e["verdict"])
-    return (*map(_text, cells), _code(test))
+    return (*map(_escape_markdown, cells), _code(test))
 
 
 def _advice(data: Data) -> Iterator[str]:
     advice = data.get("advice") or ()
     if advice:
         yield "Advice:\n\n" + "\n".join(
-            f"{n}. {a['optimizer']}, {_speedup(a)}: {_text(a['suggestion'])}"
+            f"{n}. {a['optimizer']}, {_speedup(a)}: {_escape_markdown(a['suggestion'])}"
             for n, a in enumerate(advice[:_ADVICE], 1)
         )
 
@@ -186,7 +189,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _text(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Return text without tags (``star<double, 4>``), emphasis (underscores) or mentions."""
     text = _one_line(text).replace("&", "&amp;")
     for character in "\\`*_<>[]":

@@ -20,7 +20,7 @@ def csv_text(report: Document) -> str:
 
     A test without predictions has one line. A value that a prediction lacks is an empty cell.
     """
-    lines = list(_lines(report))
+    lines = list(_prediction_rows(report))
     known = [*_TEST, *_PREDICTION]
     names = dict.fromkeys([*known, *(name for line in lines for name in line)])
     out = StringIO()
@@ -30,7 +30,7 @@ def csv_text(report: Document) -> str:
     return out.getvalue()
 
 
-def _lines(report: Document) -> Iterator[Mapping[str, Any]]:
+def _prediction_rows(report: Document) -> Iterator[Mapping[str, Any]]:
     for test in report["tests"]:
         about = {name: test[name] for name in _TEST}
         for p in test["predictions"] or [{"metrics": {}}]:

@@ -29,7 +29,7 @@ def trials_report(prediction: Answer, patches: bool) -> list[str | Table | Text]
             "(as it is)", "", own.registers, _bytes(own.spill_bytes or 0),
             percent(prediction.occupancy.fraction, signed=False), prediction.time, "",
         )  # fmt: skip
-        rows = [as_it_is, *(_row(r, _speedup(prediction, r)) for r in diagnosis.trials)]
+        rows = [as_it_is, *(_trial_row(r, _speedup(prediction, r)) for r in diagnosis.trials)]
         parts.append(table(_HEADER, rows))
     for result in diagnosis.trials if patches else ():
         speedup = _speedup(prediction, result)
@@ -44,7 +44,7 @@ def trials_report(prediction: Answer, patches: bool) -> list[str | Table | Text]
     return parts
 
 
-def _row(result: TrialResult, speedup: float | None) -> tuple[object, ...]:
+def _trial_row(result: TrialResult, speedup: float | None) -> tuple[object, ...]:
     name, optimizer = result.trial.name, result.trial.optimizer
     if not result.registers:
         return name, optimizer, "", "", "", result.error[:60], ""

@@ -64,7 +64,9 @@ def device_schema() -> Schema:
         **{"if": {"not": {"required": ["extends"]}}, "then": rest},
     )  # fmt: skip
     rules = (*devices.VALUES.values(), devices.MATRIX_RATE)
-    return document("device", 1, "A GPU", schema, **{_unit(rule): _entry(rule) for rule in rules})
+    return document(
+        "device", 1, "A GPU", schema, **{_unit(rule): _value_schema(rule) for rule in rules}
+    )
 
 
 def _unit(rule: devices.ValueRule) -> str:
@@ -72,7 +74,7 @@ def _unit(rule: devices.ValueRule) -> str:
     return f"in {next(iter(rule.units))}".replace("/", " per ")
 
 
-def _entry(rule: devices.ValueRule) -> Schema:
+def _value_schema(rule: devices.ValueRule) -> Schema:
     known = [key for key, other in devices.VALUES.items() if other.units == rule.units]
     entry = {"value": either(NUMBER, one_of(known)), "unit": one_of(rule.units), **_ORIGIN}
     return either(one_of(known), closed_table(devices.ENTRY, entry, ("value", "source", "grade")))

@@ -140,7 +140,7 @@ def _prediction() -> Schema:
     added = {
         "label": TEXT, "note": TEXT,
         "metrics": {"type": "object", "properties": metrics},  # and those of plug-ins
-        "expectations": list_of(_expectation()), "sources": table_of(list_of(_line())),
+        "expectations": list_of(_expectation()), "sources": table_of(list_of(_line_schema())),
         "findings": list_of(_finding()), "timeline": _timeline(), "waits": list_of(_wait()),
     }  # fmt: skip
     return _whole({**own, **added}, _ABSENT)
@@ -185,7 +185,7 @@ def _expectation() -> Schema:
     )  # fmt: skip
 
 
-def _line() -> Schema:
+def _line_schema() -> Schema:
     costs = {"line": WHOLE, "instructions": NUMBER, "wavefronts": NUMBER, "sectors": NUMBER}
     called = annotate({**list_of(NUMBER, 3), "maxItems": 3}, "the three of what is inlined here")
     return _whole({**costs, "executed": TEXT, "called": called}, ("executed", "called"))

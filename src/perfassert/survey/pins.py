@@ -40,7 +40,7 @@ Key = tuple[str, str, str]
 def write_pins(survey: Survey, path: Path) -> None:
     """Write numbers and kinds of findings of every kernel, in the order of names."""
     rows = sorted(survey.rows, key=lambda row: _key(row))
-    data = {"schema": SCHEMA, "kernel": [_entry(row) for row in rows]}
+    data = {"schema": SCHEMA, "kernel": [_pin_of(row) for row in rows]}
     replace_file(path, _HEADER + tomli_w.dumps(data))
 
 
@@ -50,7 +50,7 @@ def compare_pins(survey: Survey, path: Path) -> tuple[PinChange, ...]:
     Raises :class:`BaselineError` for a file that cannot be read, or has another form.
     """
     pinned = dict(_read(path))
-    rows = {_key(row): _entry(row) for row in survey.rows}
+    rows = {_key(row): _pin_of(row) for row in survey.rows}
     changes = [
         *(_compare(key, pinned.get(key), entry) for key, entry in rows.items()),
         *(PinChange(key[1], key[0], True, "is gone") for key in pinned.keys() - rows.keys()),
@@ -63,7 +63,7 @@ def _key(row: SurveyRow) -> Key:
     return (row.file, row.info.mangled, row.info.arch)
 
 
-def _entry(row: SurveyRow) -> dict[str, Any]:
+def _pin_of(row: SurveyRow) -> dict[str, Any]:
     info = row.info
     return {
         "file": row.file,

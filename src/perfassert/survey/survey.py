@@ -92,7 +92,7 @@ def survey(
             arch = placed.info.arch
             if arch not in devices:
                 devices[arch] = device or device_of(arch)
-            rows.append(_row(placed, str(path), devices[arch]))
+            rows.append(_survey_row(placed, str(path), devices[arch]))
     if not rows:
         named = ", ".join(map(str, paths))
         why = next(iter(broken.values()), f"{named}: there is no kernel in it")
@@ -102,7 +102,7 @@ def survey(
     return Survey(tuple(rows), broken, known)
 
 
-def _row(placed: Placed, path: str, device: Device | None) -> SurveyRow:
+def _survey_row(placed: Placed, path: str, device: Device | None) -> SurveyRow:
     info = placed.info
     findings = [*_of_code(info, device), *_cliff(info, device)]
     findings.sort(key=lambda finding: -finding.cost)

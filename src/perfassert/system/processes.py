@@ -129,7 +129,7 @@ def run_process(
             _end(process)
             if watch is not None:
                 watch.finish()
-        return Finished(status, _text(out), _text(err))
+        return Finished(status, _read_output(out), _read_output(err))
 
 
 def start_python(
@@ -177,7 +177,7 @@ def _status_within(process: subprocess.Popen[bytes], seconds: float) -> int:
     return process.returncode
 
 
-def _text(file: IO[bytes]) -> str:
+def _read_output(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode("utf-8", "replace").replace("\r\n", "\n")
 

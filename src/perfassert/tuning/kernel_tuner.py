@@ -143,11 +143,11 @@ class _Strategy:
             constants=kernel_options.cmem_args or {},
         )
         shared = get_smem_args(kernel_options.smem_args or {}, dict(params)).get("size", 0)
-        arguments = tuple(map(_argument, instance.arguments))
+        arguments = tuple(map(_launch_argument, instance.arguments))
         return kernel, Launch(instance.grid, instance.threads, arguments, int(shared))
 
 
-def _argument(value: Any) -> Any:
+def _launch_argument(value: Any) -> Any:
     """An argument of a launch; of arrays of integers, which may be indices, also what they hold."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or not getattr(value, "shape", ()):

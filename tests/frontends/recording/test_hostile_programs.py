@@ -160,7 +160,7 @@ def test_a_long_list_of_failures_is_cut(recorded_client, tmp_path, capsys, monke
         f"{USUAL}\nfor i in range(1000): c.put(10, text(b'call \\x1b]0;x\\x07 %d' % i))"
     )
     summary = command._summary(recording, tmp_path / "launches.toml")
-    lines = command._text(summary, recording).splitlines()
+    lines = command._describe_recording(summary, recording).splitlines()
     assert len(lines) < 30
     assert lines[-1] == "… and 980 more (--json has all)"
     assert len(summary["refused"]) == 1000

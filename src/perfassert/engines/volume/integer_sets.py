@@ -28,11 +28,13 @@ def _ends(values: islpy.PwAff) -> tuple[int, int]:
     return values.min_val().to_python(), values.max_val().to_python()
 
 
-def _text(form: Affine) -> str:
+def _format_affine(form: Affine) -> str:
     parts = [str(form.constant)]
     for symbol, coefficient in form.terms:
         if isinstance(symbol, Quotient):
-            parts.append(f"{coefficient} * floor(({_text(symbol.dividend)}) / {symbol.divisor})")
+            parts.append(
+                f"{coefficient} * floor(({_format_affine(symbol.dividend)}) / {symbol.divisor})"
+            )
         elif isinstance(symbol, str):
             parts.append(f"{coefficient} * {_NAMES[symbol]}")
         else:
@@ -42,7 +44,7 @@ def _text(form: Affine) -> str:
 
 def as_isl(form: Affine) -> str:
     """Return a form as an isl function of thread and block indices, global coordinates split."""
-    return f"{{ {SPACE} -> [({_text(form)})] }}"
+    return f"{{ {SPACE} -> [({_format_affine(form)})] }}"
 
 
 def thread_set(launch: Launch) -> islpy.Set:

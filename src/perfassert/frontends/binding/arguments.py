@@ -88,13 +88,13 @@ class Arguments:
             if kind.size != POINTER_BYTES or (kind.dtype and not kind.pointer):
                 raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
             if value.source is not None or (value.fill is not None and value.stated[1]):
-                self._check(shown, partial(check_elements, kind.dtype, value.dtype))
+                self._name_misfit(shown, partial(check_elements, kind.dtype, value.dtype))
             self.buffers[self.field(at)] = value
             return
         encoding = partial(encode, value, kind.dtype, kind.size, kind.pointer)
-        self._set(at, kind.size, self._check(shown, encoding))
+        self._set(at, kind.size, self._name_misfit(shown, encoding))
 
-    def _check(self, shown: str, fit: Callable[[], T]) -> T:
+    def _name_misfit(self, shown: str, fit: Callable[[], T]) -> T:
         """Return the result of ``fit``; the error of a misfit names the argument."""
         try:
             return fit()

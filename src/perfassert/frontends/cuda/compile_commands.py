@@ -80,12 +80,12 @@ def _is_cuda(source: Path, words: Sequence[str]) -> bool:
 def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
     """Return source, product and words of each command; :class:`KernelSourceError` if malformed."""
     try:
-        return [_entry(entry) for entry in json.loads(read_text(path))]
+        return [_read_command(entry) for entry in json.loads(read_text(path))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path} is no compilation database: {error!r}") from None
 
 
-def _entry(entry: Mapping[str, Any]) -> tuple[Path, Path | None, list[str]]:
+def _read_command(entry: Mapping[str, Any]) -> tuple[Path, Path | None, list[str]]:
     folder = Path(entry["directory"])
     words = list(entry.get("arguments") or shlex.split(entry["command"]))
     product = entry.get("output")

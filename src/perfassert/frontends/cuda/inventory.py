@@ -205,14 +205,14 @@ def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelI
     """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
-    entry = cache.key([_entry("survey", findings), digest, arch or "", *tools.identity()])
+    entry = cache.key([_kind_of_entry("survey", findings), digest, arch or "", *tools.identity()])
     infos = cache.remember(
         entry, lambda: _container_kernels(job, arch, findings), _read_infos, _to_json
     )
     return _with_demangled_names(infos)
 
 
-def _entry(kind: str, findings: bool) -> str:
+def _kind_of_entry(kind: str, findings: bool) -> str:
     """Return the kind of a cache entry, which differs with and without findings."""
     return f"{kind} with findings" if findings else kind
 
@@ -268,7 +268,7 @@ def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[K
     """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
-    entry = cache.key([_entry("kernels", findings), digest, arch, nvdisasm.identity()])
+    entry = cache.key([_kind_of_entry("kernels", findings), digest, arch, nvdisasm.identity()])
     infos = cache.remember(
         entry,
         lambda: _describe(nvdisasm, Cubin(content, where), content, arch, findings),

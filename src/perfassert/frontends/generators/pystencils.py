@@ -197,7 +197,7 @@ def _access_kernel(
         raise KernelSourceError("the assignments store to no field")
     ghosts = max((abs(int(o)) for a in touched for o in _offsets(a)), default=0)
     fields = {a.field.name: a.field for a in touched}
-    _check(fields.values())
+    _check_fields(fields.values())
     operations = import_module("pystencils").AssignmentCollection(list(assignments))
     counted = {k: v for k, v in operations.operation_count.items() if isinstance(v, int)}
     return Kernel.from_accesses(
@@ -225,7 +225,7 @@ def _offsets(access: Any) -> tuple[Any, ...]:
         ) from None
 
 
-def _check(fields: Any) -> None:
+def _check_fields(fields: Any) -> None:
     spatial = {tuple(map(str, f.spatial_shape)) for f in fields}
     dynamic = [f.name for f in fields if not all(str(n).isdigit() for n in f.shape)]
     if dynamic:

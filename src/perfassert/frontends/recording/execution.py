@@ -130,7 +130,7 @@ class LaunchReader:
             elif place.pointer.size and (known is None or len(known)):
                 contents[name] = connection.memory(place.pointer.address, place.pointer.size)
                 buffers[name] = _buffer(place.pointer, contents[name], known)
-        args = {k: _argument(v, k, code, buffers) for k, v in arguments.values.items()}
+        args = {k: _recorded_argument(v, k, code, buffers) for k, v in arguments.values.items()}
         launch = Launch(event.grid, event.block, args, event.shared_bytes, cluster=event.cluster)
         return ReadLaunch(kernel, launch, roots, contents)
 
@@ -216,12 +216,15 @@ def _buffer(pointer: Pointer, content: Bytes, pages: Pages | None) -> Buffer:
     return Buffer(pointer.size, "uint8", offset=pointer.offset, data=part, pages=pages)
 
 
-def _argument(
+def _recorded_argument(
     value: ArgumentValue, name: str, code: KernelCode, buffers: Mapping[str, Buffer]
 ) -> Any:
     if isinstance(value, dict):
         parameter = next(p for p in code.parameters if p.name == name)
-        return {at: _argument(word, parameter.at(at), code, buffers) for at, word in value.items()}
+        return {
+            at: _recorded_argument(word, parameter.at(at), code, buffers)
+            for at, word in value.items()
+        }
     if not isinstance(value, Pointer):
         return value
     if value.alias:

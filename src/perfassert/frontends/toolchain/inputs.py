@@ -227,7 +227,7 @@ def remember(
         records: list[dict[str, str]] = cache.load(key, _records) or []
         for files in reversed(records):
             if all(inputs._states.get(path) == state for path, state in files.items()):
-                entry = _entry(key, files)
+                entry = _entry_key(key, files)
                 value: T | None = recall(entry, partial(cache.load, entry, read))
                 if value is not None:
                     inputs.files = files
@@ -238,7 +238,7 @@ def remember(
         if inputs.why_unknown:
             _say_once(inputs.why_unknown)
         else:
-            cache.store(_entry(key, inputs.files), write(value))
+            cache.store(_entry_key(key, inputs.files), write(value))
             others = [files for files in records if files != inputs.files]
             cache.store(key, [*others[1 - _RECORDS :], inputs.files])
         return value
@@ -252,7 +252,7 @@ def remember(
     return value
 
 
-def _entry(key: str, files: Mapping[str, str]) -> str:
+def _entry_key(key: str, files: Mapping[str, str]) -> str:
     return cache.key([key, json.dumps(sorted(files.items()))])
 
 

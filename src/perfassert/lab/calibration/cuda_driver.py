@@ -59,7 +59,7 @@ class CudaDriver:
             count = self.call("cuDeviceGetCount")
         except (RuntimeError, ImportError, OSError) as error:  # the bindings load libcuda here
             raise CalibrationError(
-                f"NVIDIA's driver is not installed or cannot be loaded: {_line(error)}; "
+                f"NVIDIA's driver is not installed or cannot be loaded: {_first_line(error)}; "
                 "calibration needs a machine with an NVIDIA GPU"
             ) from None
         if not 0 <= index < count:
@@ -117,7 +117,7 @@ class CudaDriver:
             busy = nvml.device_get_compute_running_processes_v3(handle)
             count = len(busy)
         except Exception as error:
-            return [f"whether other processes use the GPU is unknown: {_line(error)}"]
+            return [f"whether other processes use the GPU is unknown: {_first_line(error)}"]
         others = max(0, count - 1)  # this process is among them
         if not others:
             return []
@@ -252,6 +252,6 @@ def _bindings() -> Any:
         raise CalibrationError(f"calibration needs NVIDIA's Python bindings: {_EXTRA}") from None
 
 
-def _line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """Return the first line of a message, without its full stop."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -56,10 +56,10 @@ def device_text(
     name: str, gpu: Properties, nearest: Device, findings: Evaluation, date: str
 ) -> str:
     """Return a whole device file; values not measured are the nearest device's, ``assumed``."""
-    return "\n".join(_lines(name, gpu, nearest, findings, date)) + "\n"
+    return "\n".join(_file_lines(name, gpu, nearest, findings, date)) + "\n"
 
 
-def _lines(
+def _file_lines(
     name: str, gpu: Properties, nearest: Device, findings: Evaluation, date: str
 ) -> Iterator[str]:
     yield "schema = 1"
@@ -74,7 +74,7 @@ def _lines(
     for key in VALUES:
         unit, scale = _unit(key)
         if key in _REPORTED:
-            yield f"{key} = {_entry(getattr(gpu, key), unit, 'driver', 'documented', '')}"
+            yield f"{key} = {_format_entry(getattr(gpu, key), unit, 'driver', 'documented', '')}"
         else:
             number = getattr(nearest, key) / scale
             entry = _value_or_nearest(f"values.{key}", unit, scale, number, nearest, findings)
@@ -108,9 +108,9 @@ def _value_or_nearest(
 ) -> str:
     result = findings.entries.get(key, Missing("no benchmark for it"))
     if isinstance(result, MeasuredEntry):
-        return _entry(result.value / scale, unit, "calibrate", "measured", result.note)
+        return _format_entry(result.value / scale, unit, "calibrate", "measured", result.note)
     note = f"as {nearest.name}; not measured: {result.reason}"
-    return _entry(other, unit, "nearest", "assumed", note)
+    return _format_entry(other, unit, "nearest", "assumed", note)
 
 
 def _unit(key: str) -> tuple[str, float]:
@@ -119,7 +119,7 @@ def _unit(key: str) -> tuple[str, float]:
     return next((unit, scale) for unit, scale in VALUES[key].units.items() if scale == 1.0)
 
 
-def _entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
+def _format_entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
     number = f"{value:.0f}" if value == int(value) else f"{value:.{_DIGITS}g}"
     own = {} if unit == "count" else {"unit": unit}
     texts = {**own, "source": source, "grade": grade, "note": note}

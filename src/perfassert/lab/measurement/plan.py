@@ -38,7 +38,7 @@ class MeasurementJob:
 
 def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[MeasurementJob]:
     """Return every row of the kernels ``only`` (default: all). Raises :class:`SuiteError`."""
-    _check(suite, only)
+    _check_kernels(suite, only)
     columns = parameter_columns(suite)
     selected = []
     for name, spec in suite.kernels.items():
@@ -67,7 +67,7 @@ def _root(suite: Suite, name: str) -> str:
     return name
 
 
-def _check(suite: Suite, only: tuple[str, ...]) -> None:
+def _check_kernels(suite: Suite, only: tuple[str, ...]) -> None:
     for name in only:
         if name not in suite.kernels:
             hint = close_matches(name, suite.kernels) or f"; it has {', '.join(suite.kernels)}"

@@ -192,10 +192,12 @@ def _parts(result: Validation) -> Iterator[str]:
     yield from _figures_of_unseen_rows(result)
     if any(metric.seen.n for metric in result.metrics):
         yield "Rows that were used for fitting and do not test the model:"
-        yield markdown_table(_HEADING, [_row(metric, metric.seen) for metric in result.metrics])
+        yield markdown_table(
+            _HEADING, [_metric_row(metric, metric.seen) for metric in result.metrics]
+        )
     if suite.fitted_on:
         yield "What was fitted, and on which rows:"
-        yield "\n".join(_wrap(_entry(suite, entry), "- ") for entry in suite.fitted_on)
+        yield "\n".join(_wrap(_describe_fit(suite, entry), "- ") for entry in suite.fitted_on)
     if suite.limits:
         yield "Where it is wrong, and why:"
         yield "\n".join(_wrap(text, "- ") for text in suite.limits)
@@ -206,14 +208,16 @@ def _figures_of_unseen_rows(result: Validation) -> Iterator[str]:
     if any(metric.unseen.n for metric in result.metrics):
         if result.suite.fitted_on:
             yield "Rows that were not used for fitting:"
-        yield markdown_table(_HEADING, [_row(metric, metric.unseen) for metric in result.metrics])
+        yield markdown_table(
+            _HEADING, [_metric_row(metric, metric.unseen) for metric in result.metrics]
+        )
     else:
         yield "All rows were used for fitting."
     if targets := [row for metric in result.metrics for row in _targets(result, metric)]:
         yield markdown_table(("metric", "figure", "target", "found", ""), targets)
 
 
-def _row(metric: MetricResult, summary: Summary) -> tuple[str, ...]:
+def _metric_row(metric: MetricResult, summary: Summary) -> tuple[str, ...]:
     cells = (figure.format(figure.value(summary)) for figure in FIGURES.values())
     return (_name(metric), str(summary.n), *cells)
 
@@ -233,7 +237,7 @@ def _targets(result: Validation, metric: MetricResult) -> Iterator[tuple[str, ..
         yield _name(metric), figure.heading, bound, figure.format(value), verdict
 
 
-def _entry(suite: Suite, entry: FittedOn) -> str:
+def _describe_fit(suite: Suite, entry: FittedOn) -> str:
     """Return one entry as a sentence: the fit, its device or source, and its rows."""
     values = ", ".join(f"`{value}`" for value in entry.values)
     what = [f"{values} of {', '.join(entry.devices)}"] if values else []

@@ -166,11 +166,11 @@ def make_launch(table: Mapping[str, Any], names: Names, kernel: Kernel, device: 
 
 def _arguments(arguments: Any, names: Names) -> Any:
     if isinstance(arguments, Mapping):
-        return {k: _argument(v, names) for k, v in arguments.items()}
-    return tuple(_argument(v, names) for v in arguments)
+        return {k: _make_argument(v, names) for k, v in arguments.items()}
+    return tuple(_make_argument(v, names) for v in arguments)
 
 
-def _argument(argument: Any, names: Names) -> Any:
+def _make_argument(argument: Any, names: Names) -> Any:
     if not isinstance(argument, Mapping):
         plain = argument is None or isinstance(argument, float)
         return argument if plain else value(argument, names)

@@ -117,13 +117,13 @@ def _reliability(decisions: Decisions) -> str:
 
 
 def _table(what: str, titles: Mapping[str, str], judged: Mapping[str, Decisions]) -> str:
-    rows = [_row(titles[name], each) for name, each in judged.items()]
-    rows.append(_row("all", merge_decisions(list(judged.values()))))
+    rows = [_decision_row(titles[name], each) for name, each in judged.items()]
+    rows.append(_decision_row("all", merge_decisions(list(judged.values()))))
     apart = f"of {percent(APART, signed=False)}"
     return markdown_table((what, "pairs", "decided", "right", apart, "Brier", "naive"), rows)
 
 
-def _row(title: str, d: Decisions) -> tuple[str, ...]:
+def _decision_row(title: str, d: Decisions) -> tuple[str, ...]:
     shares = (d.share_decided(), d.share_right, d.share_decided(APART))
     texts = ("–" if share is None else percent(share, signed=False) for share in shares)
     return (title, str(len(d.right)), *texts, f"{d.brier:.4f}", f"{d.naive_brier:.4f}")

@@ -57,16 +57,16 @@ def twice_timed(
     if TIME not in specs:
         raise SuiteError(f"{suite.path}: --explain: the suite has no metric 'time'")
     if executor is None:
-        results = [_row(suite, row) for row in rows]
+        results = [_time_twice(suite, row) for row in rows]
     else:
-        results = [f.result() for f in [executor.submit(_row, suite, row) for row in rows]]
+        results = [f.result() for f in [executor.submit(_time_twice, suite, row) for row in rows]]
     timed = [row for row in results if row is not None]
     if not timed:
         raise SuiteError(f"{suite.path}: --explain: no row has a measured and a predicted time")
     return timed
 
 
-def _row(suite: Suite, row: DataRow) -> TwiceTimed | None:
+def _time_twice(suite: Suite, row: DataRow) -> TwiceTimed | None:
     specs = {spec.name: spec for spec in suite.metrics}
     key, cells = suite.kernel_key(row.cells), row.cells
     spec = suite.kernels[key]

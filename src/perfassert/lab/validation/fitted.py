@@ -46,11 +46,11 @@ def read_fitted_on(
         reader.fail("fitted_on", "must be a list of tables, [[fitted_on]]")
     halves = bool(suite.get("configuration"))
     return tuple(
-        _entry(reader, f"fitted_on[{i}]", e, halves, metrics) for i, e in enumerate(entries)
+        _read_fit(reader, f"fitted_on[{i}]", e, halves, metrics) for i, e in enumerate(entries)
     )
 
 
-def _entry(
+def _read_fit(
     reader: TableReader, key: str, value: Any, halves: bool, metrics: Sequence[str]
 ) -> FittedOn:
     table = reader.section(key, value)

@@ -107,10 +107,10 @@ def template_arguments(name: str) -> tuple[str, ...]:
             arguments.append("")
         elif depth:
             arguments[-1] += letter
-    return tuple(_argument(x) for x in arguments) if inner else ()
+    return tuple(_plain_argument(x) for x in arguments) if inner else ()
 
 
-def _argument(text: str) -> str:
+def _plain_argument(text: str) -> str:
     plain = _CAST.sub("", text.strip())
     plain = _WORDS.get(plain, plain)
     return plain.rstrip("ul") if plain[:1].isdigit() else plain
