@@ -126,7 +126,8 @@ counts: $(VENV)/ready
 
 # The page, over at most so many rows of a suite, and the record that accuracy-check compares with.
 accuracy: $(VENV)/ready
-	$(VALIDATE) $(SUITES) --rows $(PAGE_ROWS) --accuracy docs/results/accuracy.md
+	$(VALIDATE) $(SUITES) --rows $(PAGE_ROWS) --accuracy docs/results/accuracy.md \
+	  --decisions docs/results/decisions.md
 	$(VALIDATE) $(CHECKED) --rows $(ACCURACY_ROWS) --record validation/accuracy.json
 
 accuracy-check: $(VENV)/ready
