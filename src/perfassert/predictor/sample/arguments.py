@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from perfassert.kernel.program import Member, Parameter
 from perfassert.kernel.tensor_map import MAP_BYTES, TensorMap
 
 _NOT_GIVEN = object()
-Given = Union[Mapping[str, Any], Any]
 
 
 def execution_arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[ArgumentValue]:
