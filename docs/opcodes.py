@@ -32,14 +32,17 @@ bytes and waits follow from descriptors and counts instead.
 |---|---|
 | only values, such as the elements of a matrix product | nothing: values do not change the time |
 | an address, a trip count, a branch | assumes one and says so; a guess if that decides the time |
-| memory that is written and read again | what is read there is unknown, too |
+| a buffer to which it is written | what is loaded from there later is unknown, too |
 
 The message names the instruction: `its end depends on the result of PRMT at k.cu:10, which has no
 translation`. State the number yourself then: `trip_counts`, `branches` or the contents of a buffer
 ([compiled kernels](../how-to/cuda.md)).
 
-Of {known} opcodes that the tables know, {missing} have no translation. Some others are translated
-for their common modifiers only. `python docs/opcodes.py` writes this page.
+Of {known} opcodes that the tables know, {missing} have no translation. Some others, such as
+`PRMT`, are translated for their common modifiers only. *Counted as* is the [operation
+class](devices.md#pipelines-and-operations) whose cycles an instruction takes. The first table is
+that of Volta, which later architectures inherit; it has opcodes of later ones, too, such as
+`UTMALDG`. `python docs/opcodes.py` writes this page.
 """
 
 
