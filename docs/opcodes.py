@@ -14,7 +14,7 @@ from perfassert.frontends.machine.opcodes import opcode_table
 
 PAGE = Path(__file__).parent / "reference" / "opcodes.md"
 FAMILIES = {
-    "volta": "sm_70 to sm_75",
+    "volta": "sm_70",
     "ampere": "sm_80 to sm_89",
     "hopper": "sm_90",
     "blackwell": "sm_100 to sm_120",
