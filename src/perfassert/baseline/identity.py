@@ -1,7 +1,7 @@
 """Identity of kernels: a digest of everything that the model reads.
 
-It is the same on every machine, in every process, with every hash seed. Names of kernels and nodes,
-source lines and comments do not enter; compiled code enters as its machine code.
+The digest is the same on every machine, in every process, with every hash seed. It does not depend
+on names of kernels and nodes, on source lines or on comments. Compiled code enters as machine code.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 _DIGITS = 16
 _DOUBLE = "fp64"
-"""The operation class of arithmetic in double."""
+"""Operation class of double-precision arithmetic."""
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*(.*?)\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
 _CONTINUED = re.compile(r"^\s*/\* (0x[0-9a-f]+) \*/", re.MULTILINE)
 _LABEL = re.compile(r"`\(([^)]*)\)")
 
 
 def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
-    """Sixteen hexadecimal digits.
+    """Return the digest of a kernel, sixteen hexadecimal digits.
 
     Address expressions: fields, accesses and resources. Graphs: nodes, edges, loops, latencies.
-    Compiled code: machine code for the device's architecture, its constants and resources, and
-    what its author says about it; ``launch`` enters only where it decides what is compiled.
+    Compiled code: machine code for the device's architecture, its constants and resources, and the
+    hints of its author. ``launch`` enters only if the code that is compiled depends on it.
     """
     code = _build_code(kernel, device)
     if isinstance(kernel, CompiledKernel) and code is not None:
@@ -48,29 +48,29 @@ def digest(kernel: Kernel, launch: Launch, device: Device) -> str:
 
 
 def compilers(kernel: Kernel, device: Device) -> str:
-    """Return what compiled a kernel, ``"nvcc 13.5 with gcc 12.2"``; ``""`` where nothing did."""
+    """Return the compilers of a kernel, ``"nvcc 13.5 with gcc 12.2"``; ``""`` if there are none."""
     code = _build_code(kernel, device)
     return code.built.compilers if code is not None else ""
 
 
 def source_launches(kernel: Kernel, device: Device) -> str:
-    """Return the launches of a kernel that its source writes, ``"scale<4><<<n / 64, 64>>>"``.
+    """Return the launches of a kernel in its CUDA source, ``"scale<4><<<n / 64, 64>>>"``.
 
-    Empty for a kernel that has no CUDA source, or none that launches it.
+    The text is empty if the kernel has no CUDA source, or if the source does not launch it.
     """
     own = _own_launches(kernel, device)
     return "; ".join(dict.fromkeys(launch.expression for launch in own))
 
 
 def launch_places(kernel: Kernel, device: Device) -> str:
-    """Return where the source launches a kernel, ``"host.cu:12, host.cu:40"``."""
+    """Return the places where the source launches a kernel, ``"host.cu:12, host.cu:40"``."""
     return ", ".join(dict.fromkeys(launch.place for launch in _own_launches(kernel, device)))
 
 
 def double_lines(prediction: Prediction) -> Mapping[str, int]:
-    """Count the instructions of compiled code that compute in double, by source line.
+    """Count the double-precision instructions of compiled code by source line.
 
-    Those of slow paths, which no ordinary number takes, are left out.
+    Instructions on slow paths, which only unusual operands take, are not counted.
     """
     kernel = bound_kernel(prediction)
     nodes = kernel.graph.nodes if kernel is not None else ()
@@ -78,7 +78,7 @@ def double_lines(prediction: Prediction) -> Mapping[str, int]:
 
 
 def bound_kernel(prediction: Prediction) -> BoundKernel | None:
-    """Return compiled code as a prediction of this process bound it, None for other kernels."""
+    """Return the bound kernel of a prediction that this process made of compiled code, or None."""
     from perfassert.predictor.model import model_of
 
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
@@ -94,9 +94,10 @@ def _own_launches(kernel: Kernel, device: Device) -> tuple[WrittenLaunch, ...]:
 
 
 def missing_instance(kernel: Kernel, device: Device) -> str:
-    """Say that a kernel's source launches other instances of its template alone, or return ``""``.
+    """Return a message if the source launches only other instances of the kernel's template.
 
-    A gate of an instance that is gone would pass: it is compiled because the gate names it.
+    A test that names such an instance would pass, although the program no longer launches it: the
+    instance is compiled because the test names it. The message is ``""`` otherwise.
     """
     from perfassert.frontends.cuda.written_launches import find_missing_instance
 
@@ -104,7 +105,7 @@ def missing_instance(kernel: Kernel, device: Device) -> str:
 
 
 def _written_launches(kernel: Kernel, device: Device) -> tuple[str, tuple[WrittenLaunch, ...]]:
-    """The name of a kernel of CUDA source, and the launches that the source writes."""
+    """Return the name of a kernel with CUDA source, and all launches in the source."""
     from perfassert.frontends.cuda.written_launches import written_launches
 
     code = _build_code(kernel, device)
@@ -141,7 +142,7 @@ def _code(code: BuiltCode) -> list[object]:
 
 
 def machine_code(listing: str) -> list[str]:
-    """Instructions and encodings of a listing, without lines, files and names of functions."""
+    """Return the instructions and encodings of a listing, without lines, files and names."""
     parts = {m.start(): f"{m[1]} {m[2]}" for m in _INSTRUCTION.finditer(listing)}
     parts |= {m.start(): m[1] for m in _CONTINUED.finditer(listing) if m.start() not in parts}
     numbers: dict[str, str] = {}
@@ -153,7 +154,7 @@ def machine_code(listing: str) -> list[str]:
 
 
 def _by_line(hints: Mapping[str, Any]) -> list[object]:
-    """Hints in the order of their lines; a line's number moves with every comment above it."""
+    """Return hints in the order of their lines, without line numbers, which edits above change."""
     result: list[tuple[str, int, Any]] = []
     for key, value in hints.items():
         file, _, line = key.rpartition(":")

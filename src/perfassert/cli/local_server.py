@@ -24,10 +24,10 @@ from perfassert.report.document import plain
 from perfassert.version import VERSION
 
 _HOST = "127.0.0.1"
-_LARGEST = 1 << 20  # bytes of a question
-_PATIENCE = 10.0  # seconds for a request to arrive, and for an answer to be taken
+_LARGEST = 1 << 20  # bytes of a request's content
+_PATIENCE = 10.0  # seconds: timeout for a whole request, and for each write of its answer
 MAX_CONNECTIONS = 64
-"""Most connections that are open at the same time; further ones are closed at once."""
+"""Largest number of open connections; further ones are closed at once."""
 _JSON = "application/json"
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -40,11 +40,11 @@ Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Server of ``page`` at ``address``, and of ``answers`` by the last word of the path.
+    """HTTP server of ``page`` at ``address``, and of an answer for each path below it.
 
-    The server answers one question at a time. ``folder`` holds files of questions; answers do not
-    name it. ``redirect`` is a file that leads a browser to the page; it is deleted once the page
-    was served.
+    ``answers`` maps the last word of a path to the function that answers a POST. One POST is
+    answered at a time. ``folder`` holds temporary files, and its name is removed from answers.
+    ``redirect`` is a file that opens the page in a browser. It is deleted when the page was served.
     """
 
     daemon_threads = True
@@ -72,7 +72,7 @@ class LocalServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one connection, in its thread."""
+        """Serve one connection in its thread, and count it as closed afterwards."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -80,7 +80,7 @@ class LocalServer(ThreadingHTTPServer):
                 self.connections -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing about clients that disconnect: the terminal belongs to the user."""
+        """Print nothing about errors of a connection: the terminal belongs to the user."""
 
     @property
     def address(self) -> str:
@@ -89,7 +89,7 @@ class LocalServer(ThreadingHTTPServer):
 
 
 class _BoundedReader(RawIOBase):
-    """Stream of what a client sends, which ends with a timeout a fixed time after its creation."""
+    """Stream of received bytes that raises :class:`TimeoutError` once its time has run out."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.busy:
                 return HTTPStatus.OK, answer(question)
         except PerfAssertError as error:
-            return HTTPStatus.OK, {"error": str(error)}  # an answer, too: it is about the kernel
+            return HTTPStatus.OK, {"error": str(error)}  # an error in the kernel is an answer
         except Exception as error:
             message = f"internal error: {type(error).__name__}: {error}"
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message}
@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         if (
             self._single("Host") not in hosts
             or self._single("Origin") not in origins
-            or (rivals and self.command != "GET")  # a file may lead to the page
+            or (rivals and self.command != "GET")  # the redirect file is another site
         ):
             self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask, on this machine")
             return False
@@ -169,15 +169,15 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _single(self, name: str) -> str | None:
-        """Return a header's values joined by commas; None if it is missing.
+        """Return the value of a header; None if it is missing.
 
-        No check accepts the text of a repeated header.
+        The values of a repeated header are joined by commas, which no check accepts.
         """
         values: list[str] = self.headers.get_all(name, [])
         return ", ".join(values) if values else None
 
     def _content(self) -> bytes | None:
-        """Return the content of the question; None if the request has been refused."""
+        """Return the content of the request; None if the request has been refused."""
         length = self._single("Content-Length") or ""
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "the length of the question is missing")

@@ -1,4 +1,4 @@
-"""Comparison of two reports: is each prediction slower, faster, new or gone, and why?"""
+"""Comparison of two reports: status of each prediction (slower, new, …), and its reason."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _OF_VERDICT = {
 class Item:
     """A compared prediction; ``base`` or ``head`` is None if that side does not have it.
 
-    ``metrics`` are those that differ, time included; of a new prediction, all. ``reason`` says why
-    it is slower or incomparable.
+    ``metrics`` holds the metrics that differ, time included. For a new prediction it holds all
+    metrics. ``reason`` says why the prediction is slower, broken or incomparable.
     """
 
     key: PredictionKey
@@ -68,7 +68,7 @@ class Item:
 
     @property
     def place(self) -> Place | None:
-        """Source line to blame, in the head or, if the head lacks the prediction, in the base."""
+        """Costliest source line of :attr:`reported`, or the line of its test."""
         return self.reported.place
 
     @property
@@ -96,7 +96,7 @@ class ReportComparison:
 
 
 def time_tolerance(text: str) -> Tolerance:
-    """Return the tolerance of a text such as ``"2 %"``; :class:`ExpectationError` if invalid."""
+    """Parse a tolerance such as ``"2 %"``; raise :class:`ExpectationError` if it is invalid."""
     return tolerances(text, {})[0]["time"]
 
 
@@ -108,8 +108,8 @@ def compare(
 ) -> ReportComparison:
     """Compare two reports, prediction by prediction.
 
-    ``tolerance`` is how far times may grow, by default :data:`DEFAULT_TOLERANCE`. ``incomparable``:
-    test → why its predictions cannot be compared.
+    ``tolerance`` limits the growth of times, by default to :data:`DEFAULT_TOLERANCE`.
+    ``incomparable``: test → why its predictions cannot be compared.
 
     Raises :class:`ReportError` for files that cannot be compared: a report and a single
     prediction, or different versions of the model.
@@ -146,7 +146,8 @@ def _item(
 ) -> Item:
     """Return one compared prediction.
 
-    ``broken`` says why the head may lack it, ``never`` why the base may.
+    ``broken`` says how the test or its file failed in the head, ``never`` how it failed in the
+    base. Each is ``""`` without a failure.
     """
     if base is None and never:
         return Item(key, Status.INCOMPARABLE, base, head, reason=f"the base is broken: {never}")
@@ -183,9 +184,9 @@ def _item(
 
 
 def _contradiction(base: Reported, head: Reported) -> str:
-    """Return why both cannot be right: one question has two times. ``""``: they can.
+    """Return a message if the same code, launched in the same way, has two times; else ``""``.
 
-    Equal code that is launched in the same way is not slower, whatever the files say.
+    One version of the model predicts one time for it, so one of the files was edited or damaged.
     """
     old, new = base.prediction, head.prediction
     if not old.question or old.question != new.question or same(float(old.time), float(new.time)):
@@ -198,7 +199,7 @@ def _contradiction(base: Reported, head: Reported) -> str:
 
 
 def _values(entry: Entry, reported: Reported) -> dict[str, Value]:
-    """Return the metrics, those of plug-ins last."""
+    """Return the values of the metrics by name, those of plug-ins last."""
     own = {name: entry[name] for name in METRICS if name in entry}
     return {**own, **{k: v for k, v in reported.metrics.items() if k not in own}}
 

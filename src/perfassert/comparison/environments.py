@@ -1,7 +1,7 @@
-"""Environments that differ in one distribution: ``triton 3.6.0``, and all else as here.
+"""Virtual environments that replace one distribution of the current environment.
 
-Each is a virtual environment of its own, kept in the cache folder. What it lacks is imported from
-the environment that runs, so that tests find their other packages and perfassert itself.
+Each has one version of a distribution, such as ``triton 3.6.0``, and is kept in the cache folder.
+Packages that it lacks, perfassert included, are imported from the current environment.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _VERSION = r"[0-9][A-Za-z0-9+!_-]*(?:\.[A-Za-z0-9+!_-]+)*"
 _EXTRAS = rf"\[{_NAME}(?:,{_NAME})*\]"
 _PAIR = re.compile(rf"({_NAME}(?:{_EXTRAS})?)==({_VERSION})\.\.({_VERSION})")
 _KEPT = 8
-"""Most environments that are kept; the least recently used are removed."""
+"""Number of environments that are kept; the least recently used are removed."""
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
-_LINES = 12  # of a failed program's output
+_LINES = 12  # last lines of a failed program's output that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class VersionPair:
-    """Distribution, with or without extras, and two of its versions, the older one first."""
+    """Distribution, with or without extras, and the two of its versions to compare."""
 
     name: str
     base: str
@@ -41,10 +41,10 @@ class VersionPair:
 
 
 def version_pair(text: str) -> VersionPair:
-    """Read ``"triton==3.6.0..3.7.1"``.
+    """Parse a text such as ``"triton==3.6.0..3.7.1"``.
 
     Raises:
-        KernelSourceError: a text of another form.
+        KernelSourceError: the text has another form.
 
     Example:
         >>> version_pair("nvidia-cutlass-dsl[cu13]==4.4.2..4.5.0")
@@ -59,10 +59,10 @@ def version_pair(text: str) -> VersionPair:
 
 
 def make_environment(name: str, version: str) -> Path:
-    """Return the interpreter of an environment with that version, made from wheels if need be.
+    """Return the interpreter of an environment with this version; create it if there is none.
 
     Raises:
-        ToolchainMissing: neither uv nor pip is there.
+        ToolchainMissing: neither uv nor pip is installed.
         KernelSourceError: the version cannot be installed from wheels.
     """
     place = _place(name, version)
@@ -80,7 +80,7 @@ def make_environment(name: str, version: str) -> Path:
 
 
 def _place(name: str, version: str) -> Path:
-    """Return an environment's folder, which differs for each interpreter or environment in use."""
+    """Return an environment's folder; its name depends on the current interpreter and prefix."""
     key = "\0".join((name.lower(), version, sys.version, sys.prefix))
     digest = sha256(key.encode()).hexdigest()[:12]
     return cache.folder() / "environments" / f"{name}-{version}-{digest}"
@@ -111,7 +111,7 @@ def _install(python: Path, requirement: str) -> None:
 def run_quietly(
     command: Sequence[str], environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of the user's to its end; its output comes back as one text."""
+    """Run a program to its end; standard output and error are returned as one text."""
     return subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", check=False,
@@ -119,12 +119,12 @@ def run_quietly(
 
 
 def last_lines(text: str) -> str:
-    """Return the end of a program's output, where its error stands."""
+    """Return the last lines of a program's output, which usually state the error."""
     return "\n".join(text.strip().splitlines()[-_LINES:]) or "it printed nothing"
 
 
 def _add_own_packages(python: Path) -> None:
-    """Let an environment import the packages of this one, after its own."""
+    """Add the current environment's packages to the import path, after those of ``python``."""
     own = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = Path(run_quietly([str(python), "-I", "-c", asked]).stdout.strip())

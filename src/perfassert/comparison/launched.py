@@ -1,4 +1,4 @@
-"""Recorded launches with the code of both sides: their times, and causes of longer ones."""
+"""Comparison of recorded launches, predicted with the code of the base and of the head."""
 
 from __future__ import annotations
 
@@ -70,11 +70,15 @@ _EACH = "as each side launches it"
 class LaunchComparison:
     """Comparison of recorded launches.
 
-    ``comparison``: times, components and causes. ``failures``: other exceeded limits in words.
-    ``unknown``: launches that neither side can predict, or new ones that the head cannot, with
-    reasons. ``changed``: launches that do other work than in the base, so that the base's work is
-    gone. ``timed``: times are limited. ``kernels``: launch → its kernels on both sides.
-    ``undecided``: launch → why no line of one side certainly matches a hint.
+    Attributes:
+        comparison: times, components and causes.
+        failures: messages about exceeded limits other than the limit of the time.
+        unknown: messages about launches without a prediction on either side.
+        changed: messages about launches that the head's file describes with other arguments than
+            the base's, or with hints for other lines than those of the head's code.
+        timed: True if the time has a limit.
+        kernels: launch → its kernels on both sides.
+        undecided: launch → why it is not certain which line of one side a hint is about.
     """
 
     comparison: ReportComparison
@@ -86,7 +90,7 @@ class LaunchComparison:
     undecided: Mapping[str, str] = field(default_factory=dict)
 
     def fails(self, allow_gone: bool) -> bool:
-        """Return True if a launch is too slow, lost, or beyond a limit."""
+        """Return True if a launch is too slow, lost, undecided, or beyond a limit."""
         gone = self.changed or self.comparison.of(Status.GONE, Status.BROKEN)
         lost = gone and not allow_gone
         slower = self.timed and self.comparison.of(Status.SLOWER)
@@ -101,10 +105,11 @@ def compare_launches(
     readings: tuple[Reading, Reading],
     lead: int = 0,
 ) -> LaunchComparison:
-    """Predict every launch with the code of its side. One that cannot be predicted is broken.
+    """Predict every launch with the code of each side, and compare the predictions.
 
-    ``lead``: the side, 0 for the base and 1 for the head, whose entries describe the launches that
-    both have. Where the other side launches the same in another manner, that is compared, too.
+    A launch that cannot be predicted is broken. If both sides have an entry for a launch, both are
+    predicted as the entry of the side ``lead`` describes it (0 for the base, 1 for the head). If
+    the entries differ only in extents or compilation, a second comparison takes each side's entry.
     """
     locator = LaunchLocator(sides, files, code, lead)
     launch_pairs = pair_launches(files[0].asked, files[1].asked)
@@ -143,8 +148,8 @@ def compare_launches(
 class _HintMover:
     """Transfer of hints from the leading side's lines to the lines of the other side's code.
 
-    ``undecided``: launch → why no line of the other side certainly matches a hint. ``stale``:
-    launch → the hints that the head's own file should have, as it will be the base's.
+    ``undecided``: launch → why it is not certain which line of the other side a hint is about.
+    ``stale``: launch → message about hints in the head's file that are for other lines of the head.
     """
 
     def __init__(
@@ -182,12 +187,12 @@ class _HintMover:
             if own is None or self.is_shared or self.lead == 0:
                 reason = self.undecided[pair.label] = f"{error}; {self._next_step(pair)}"
                 moved = replace(follower, kernel=None, reason=reason)
-            else:  # the option says that the files are right about their sides
+            else:  # --launches-from head: each file has the hints for its side's code
                 moved = replace(follower, asked=with_hints(leader.asked, own))
         return (leader, moved) if self.lead == 0 else (moved, leader)
 
     def _check_lines(self, pair: LaunchPair, hints: Hints, code: CodePlaces) -> None:
-        """Note a file of the head in which the same hints name other lines of the head."""
+        """Record in ``stale`` a head's file whose hints differ from those moved to its code."""
         base, head = pair.base, pair.head
         if self.lead or self.is_shared or base is None or head is None or work(base) != work(head):
             return
@@ -198,13 +203,13 @@ class _HintMover:
             )
 
     def _next_step(self, pair: LaunchPair) -> str:
-        """Return what the user does about a hint whose place is undecided."""
+        """Return the instruction to the user for a hint whose line is undecided."""
         if self.is_shared or pair.head is None:
             return "give each side a launches file of its own, with the lines of its code"
         return f"correct the lines in {pair.head.place} and give --launches-from head"
 
     def _find(self, one: Located, number: int) -> CodePlaces:
-        """Return the places of a side's kernel, compiled as the leading side's launch has it."""
+        """Return the places in a side's kernel, compiled as the leading side's entry says."""
         assert one.kernel is not None
         arch = device(one.asked.device).arch
         key = (number, one.asked.place, id(one.kernel.info), arch)
@@ -227,7 +232,7 @@ class _Predicted:
     broken: dict[str, str] = field(default_factory=dict)
 
     def add(self, label: str, how: str, one: Located) -> None:
-        """Predict a launch; ``how``: what distinguishes it from the launch of the same label."""
+        """Predict a launch; ``how`` distinguishes two predictions of one label."""
         name = ", ".join(filter(None, (one.asked.kernel_label, how)))
         try:
             if one.kernel is None:
@@ -252,7 +257,7 @@ _SIGNS = {Status.SLOWER: -1, Status.FASTER: 1, Status.WITHIN: 0, Status.SAME: 0}
 def judge_by_times(code: CodeDiff, times: LaunchComparison) -> CodeDiff:
     """Return the code's changes with launched kernels judged by their times and exceeded limits.
 
-    Registers and similar numbers are then only means to a shorter time.
+    The number of registers and similar metrics do not count for a kernel that has times.
     """
     kernels = [_judge_kernel(kernel, times) for kernel in code.kernels]
     return replace(code, kernels=tuple(sorted(kernels, key=worst_first)))
@@ -272,7 +277,7 @@ def _judge_kernel(kernel: KernelDiff, times: LaunchComparison) -> KernelDiff:
 
 
 def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
-    """Return the recorded kernel with other code; its hints and options stay."""
+    """Return the recorded kernel with other code but the same hints and options."""
     compiled = code_of(kernel)
     if compiled is None:
         raise KernelSourceError(f"{kernel.name}: it is not compiled: code cannot take its place")
@@ -300,7 +305,7 @@ def _to_reported(prediction: Prediction, folder: Path) -> Reported:
 
 
 def _too_much(item: Item, limits: ChangeLimits) -> Iterator[str]:
-    """Yield the limits that a launch exceeds, except for its time and for metrics of the code."""
+    """Yield a message per exceeded limit, except limits of the time and of the code's metrics."""
     if item.base is None or item.head is None or item.status is Status.INCOMPARABLE:
         return
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)

@@ -1,4 +1,4 @@
-"""Entries of a device file: numbers with an origin, operations, curves."""
+"""Entries of a device file: operations, curves, and the provenance of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Grade(str, Enum):
 
 
 class Scope(str, Enum):
-    """Place of a pipeline: one per SM, or one per warp scheduler."""
+    """Scope of a pipeline: one per SM, or one per warp scheduler."""
 
     UNIT = "unit"
     SCHEDULER = "scheduler"
@@ -34,9 +34,10 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Issue latency λ and completion latency Λ in cycles, and the pipeline they occupy.
+    """Operation class with its issue latency λ and completion latency Λ in cycles.
 
-    ``variant``: of matrix instructions, shape and type in full; empty for any other operation.
+    ``variant`` names unit, shape and types of a matrix instruction: ``tensor.m16n8k16.f16.f32``.
+    It is empty for any other operation.
     """
 
     name: str
@@ -47,9 +48,10 @@ class Operation:
 
 
 def key_parts(key: str) -> tuple[str, str, str]:
-    """``"operations.fp32.issue"`` → section, name, part; names of variants have dots of their own.
+    """Split a key such as ``"operations.fp32.issue"`` into section, name and part.
 
-    A number that has no part has an empty one.
+    The name of a matrix variant may contain dots. Only keys of operations have a part; for others
+    the part is empty.
     """
     section, _, name = key.partition(".")
     if section != "operations":
@@ -66,15 +68,15 @@ SYNONYMS = {
     "mem": "global_load", "memory": "global_load", "load": "global_load", "store": "global_store",
     "local": "shared_load", "shared": "shared_load", "convert_wide": "convert",
 }  # fmt: skip
-"""What people call an operation in a graph → the class that device files know it by."""
+"""Alias of an operation in a user-built graph → operation class in device files."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityCurve:
-    """Miss share of a redundant volume over the oversubscription ``o`` of a cache level.
+    """Fraction of the redundant volume that misses a cache, as a function of oversubscription.
 
-    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5. ``reference_bytes``: the
-    capacity that the fit takes as its measure, 0 for none.
+    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5. ``reference_bytes`` is a
+    capacity that enters :meth:`oversubscription`; 0 if the fit has none.
     """
 
     a: float
@@ -83,9 +85,12 @@ class CapacityCurve:
     reference_bytes: float = 0.0
 
     def oversubscription(self, footprint: float, capacity: float) -> float:
-        """Footprint over capacity, or over the geometric mean of it and the fit's reference."""
+        """Return the footprint divided by the geometric mean of capacity and ``reference_bytes``.
+
+        Without a reference, return the footprint divided by the capacity.
+        """
         return footprint / (sqrt(capacity * self.reference_bytes) or capacity)
 
     def miss(self, oversubscription: float) -> float:
-        """Share of the redundant volume that misses, between 0 and ``a``."""
+        """Return the fraction of the redundant volume that misses, between 0 and ``a``."""
         return self.a * exp(-self.b * exp(-self.c * oversubscription))

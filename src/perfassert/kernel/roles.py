@@ -1,4 +1,4 @@
-"""Roles and memory spaces of instructions: what engines need to know beyond operation classes.
+"""Roles and memory spaces of instructions, which engines use in addition to operation classes.
 
 Front ends derive roles from opcodes. Engines and the predictor see only roles, classes and spaces,
 never an opcode.
@@ -25,7 +25,7 @@ _OFF_CHIP = ("global", "local")
 class Role(Enum):
     """Role of an instruction; an instruction may have several."""
 
-    __hash__ = object.__hash__  # that of Enum is a function in Python
+    __hash__ = object.__hash__  # faster than Enum.__hash__, which is written in Python
 
     SYNCHRONIZES = "synchronizes"
     """Waits for other warps, or signals its arrival to them."""
@@ -39,27 +39,27 @@ class Role(Enum):
     READS_L2 = "reads_l2"
     """Loads from the L2 even if the L1 has the data, and caches nothing in the L1."""
     HOLDS_WARP = "holds_warp"
-    """Its warp issues nothing before it is complete."""
+    """Blocks its warp: the warp issues no other instruction before this one is complete."""
     SLEEPS = "sleeps"
-    """Is complete after the number of nanoseconds in its operand."""
+    """Completes after the number of nanoseconds in its operand."""
     COMMITS_COPIES = "commits_copies"
-    """Closes the group of the asynchronous copies before it; it is complete when they are."""
+    """Closes the group of the preceding asynchronous copies, and completes when they do."""
     WAITS_FOR_COUNTS = "waits_for_counts"
-    """Waits until at most a given number of groups of a barrier are pending."""
+    """Waits until at most a given number of groups of a barrier are incomplete."""
     INTERLOCKS = "interlocks"
-    """Readers of its result wait for it, without a scoreboard barrier or a stall count."""
+    """Makes readers of its result wait in hardware, without a scoreboard or a stall count."""
     APPROXIMATES = "approximates"
-    """Computes a function of one float, as accurate as the special function unit."""
+    """Computes a function of one float with the accuracy of the special function unit."""
     BEGINS_DIVISION = "begins_division"
     """Begins a division of integers: converts the divisor to a float, rounded up."""
     CORRECTS_QUOTIENT = "corrects_quotient"
-    """Compares the remainder of integers with the divisor; twice for a quotient."""
+    """Compares the remainder of an integer division with the divisor; a division does so twice."""
     TAKES_UPPER_HALF = "takes_upper_half"
-    """Multiplies two whole words, and keeps the upper one of the product."""
+    """Multiplies two words and keeps the upper word of the product."""
     BEGINS_DOUBLE_DIVISION = "begins_double_division"
-    """Begins a division of doubles: a first approximation of the reciprocal."""
+    """Begins a division of doubles: computes a first approximation of the reciprocal."""
     CORRECTS = "corrects"
-    """Checks, rounds or saturates, as precise functions do around an approximation."""
+    """Checks, rounds or saturates: precise functions do so before or after an approximation."""
     WIDENS = "widens"
     """Converts between float and double."""
     BUILDS_CONSTANT = "builds_constant"
@@ -69,7 +69,7 @@ class Role(Enum):
     IS_GRANTED = "is_granted"
     """Requests or waits for something; its predicate is true if the request was granted.
 
-    A loop that repeats the request until it is granted is taken to request once.
+    A loop that repeats the request until it is granted is assumed to request once.
     """
     WRITES_GLOBAL = "writes_global"
     WRITES_SHARED = "writes_shared"
@@ -88,23 +88,22 @@ class CountedWait:
 def space_of(operation: str) -> str | None:
     """Return the memory space that a class of operations touches, or None.
 
-    Textures, and atomics on global memory, are in ``"global"``. The space of a class that a user
-    defines is the first word of its name, if that is a space.
+    Textures and atomics on global memory touch ``"global"``. For a class that a user defines, the
+    first word of the name decides, such as ``shared`` in ``shared_gather``.
     """
     return _SPACES.get(operation) or _OWN.get(operation.partition("_")[0])
 
 
 def node_space(node: Node) -> str | None:
-    """Return the memory space that a node of a graph touches; its class decides if it has none."""
+    """Return the memory space that a node states, or else that of its operation class."""
     if node.space is not None:
         return node.space
     return "global" if node.touches_global else space_of(node.operation)
 
 
 def off_chip(space: str | None) -> bool:
-    """Return True if a space lies behind the L1, so that results have the latency of memory.
+    """Return True for a space outside the SM, whose accesses may go to the L2 or to DRAM.
 
-    Atomics on global memory are carried out in the L2. Textures and spilled registers come from
-    there.
+    Global space includes textures and global atomics; local space includes spilled registers.
     """
     return space in _OFF_CHIP

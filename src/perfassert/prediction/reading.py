@@ -1,4 +1,4 @@
-"""Plain data of a prediction, as JSON holds it, read back value by value."""
+"""Reader of saved predictions: checked access to data as :mod:`json` returns it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from perfassert.quantity import Quantity, to_integer, to_real
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-_DEEPEST = 50  # tables in tables of a saved prediction
+_DEEPEST = 50  # nested tables and lists in a saved prediction
 
 
 class DataNode:
-    """A value and the key that it was found under, which every error names.
+    """A value of the data and its key; every error names the key.
 
     >>> DataNode({"time": 1.5e-6}, "prediction")["time"].quantity("s")
     1.5 us
@@ -26,7 +26,7 @@ class DataNode:
         self.key = key
 
     def fail(self, reason: str) -> PredictionDataError:
-        """Return the error for a value that does not have its required form."""
+        """Return the error that the value is not as required."""
         return PredictionDataError(
             f"{self.key} {reason}; the data is damaged, or of another version"
         )
@@ -40,14 +40,14 @@ class DataNode:
         return name in self._table()
 
     def __getitem__(self, name: str) -> DataNode:
-        """Return the node of a key of a table."""
+        """Return the node of a key in a table."""
         table = self._table()
         if name not in table:
             raise self.fail(f"has no {name!r}")
         return DataNode(table[name], f"{self.key}.{name}")
 
     def optional(self, name: str, default: Any) -> DataNode:
-        """Return the node of a key that may be absent."""
+        """Return the node of a key in a table, or of ``default`` if the key is absent."""
         return DataNode(self._table().get(name, default), f"{self.key}.{name}")
 
     def _table(self) -> Mapping[Any, Any]:
@@ -73,11 +73,11 @@ class DataNode:
         return to_real(self.value, self.key, PredictionDataError)
 
     def quantity(self, unit: str = "") -> Quantity:
-        """Return the value as a number in a base unit."""
+        """Return the value as a quantity in a base unit."""
         return Quantity(self.real(), unit)
 
     def or_none(self, read: Callable[[DataNode], T]) -> T | None:
-        """Return the result of ``read`` on this node, or None where the node has no value."""
+        """Return the result of ``read`` on this node, or None if the value is None."""
         return None if self.value is None else read(self)
 
     def table(self, read: Callable[[DataNode], T]) -> dict[str, T]:
@@ -97,7 +97,7 @@ class DataNode:
             yield DataNode(item, f"{self.key}[{number}]")
 
     def plain(self) -> Any:
-        """Anything that JSON can hold."""
+        """Return a copy of the value; raise an error for what JSON cannot hold."""
         return self._plain(self.value, _DEEPEST)
 
     def _plain(self, value: Any, depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""Analyses of compiled code that a session recalls."""
+"""Analyses of compiled code that a session keeps in its memo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perfassert.kernel.program import Program
 from perfassert.predictor.memo import Memo, SameObjects
 
 _INSTRUCTION_BYTES = 3 << 10
-"""Estimate of what an instruction takes, as read and as described."""
+"""Estimated memory of one instruction, lowered or in a :class:`Program`."""
 
 
 def _binary_bytes(binary: Binary | None) -> int:
@@ -24,7 +24,7 @@ def _binary_bytes(binary: Binary | None) -> int:
 
 
 class RecalledAnalyses(Analyses):
-    """Analyses by the digest of the binary."""
+    """Analyses whose results are kept in a memo, by the content that they depend on."""
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo

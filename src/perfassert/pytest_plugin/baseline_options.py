@@ -1,4 +1,4 @@
-"""Options about baselines, and what they come to; where modules lie that have some."""
+"""Options for baselines, the mode that they select, and canonical paths of test modules."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ UPDATES = ("all", "new", "prune", "model")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """``all``: write new and changed baselines; ``new``: only new; ``prune``: drop unused ones;
-    ``model``: write those that another version of the model made of the same code.
+    """What a run does with baselines.
 
-    ``diff``: show instead of writing. ``strict``: unused baselines fail the run. ``ratchet``: a
-    test fails that is better than its baseline, until that is accepted. ``name``: of the
-    alternative baselines that are meant, if any.
+    Attributes:
+        all: write new and changed baselines.
+        new: write new baselines.
+        prune: remove unused baselines.
+        model: write baselines of unchanged code that another version of the model made.
+        diff: show the changes, and write nothing.
+        strict: fail the run if a baseline is unused or its test did not run.
+        ratchet: fail tests that are better than their baselines by more than the tolerance.
+        name: name of alternative baselines; empty for the usual ones.
     """
 
     all: bool = False
@@ -39,7 +44,7 @@ class Mode:
 
     @property
     def words(self) -> list[str]:
-        """Words of a command line that choose the same baselines."""
+        """Command-line arguments that select the same baselines."""
         return [f"--perf-baseline={self.name}"] if self.name else []
 
 
@@ -54,7 +59,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
             "model",
             "write anew the baselines that another version of the model made of the same code",
         ),
-    ):  # several options, so that a path after a bare --perf-update stays a path
+    ):  # an option per value: with an optional value, a bare --perf-update would take a path
         group.addoption(written, dest="perf_update", action="append_const", const=const, help=what)
     for name, what in (
         ("perf-diff", "show how baselines differ from what is predicted; write nothing"),
@@ -75,7 +80,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 
 
 def mode_of(config: pytest.Config) -> Mode:
-    """Read the mode from command line and ini file; :class:`pytest.UsageError` if it is invalid."""
+    """Read the mode from command line and ini file; raise :class:`pytest.UsageError` if invalid."""
 
     asked, diff = config.getoption("perf_update") or [], _is_set(config, "perf-diff")
     always = config.getini("perf_update")
@@ -97,7 +102,7 @@ def mode_of(config: pytest.Config) -> Mode:
 
 
 def is_strict(config: pytest.Config) -> bool:
-    """Return True if command line or ini file say ``--perf-strict``."""
+    """Return True if the command line or the ini file sets ``--perf-strict``."""
     return _is_set(config, "perf-strict")
 
 
@@ -106,7 +111,7 @@ def _is_set(config: pytest.Config, name: str) -> bool:
 
 
 def _name(config: pytest.Config) -> str:
-    """Return the name of alternative baselines, which is a valid folder name on every system."""
+    """Return the name of alternative baselines, a folder name of letters, digits, ., - and _."""
     given = config.getoption("--perf-baseline")
     name = str(config.getini("perf_baseline") if given is None else given)
     if name and not _NAME.fullmatch(name):
@@ -122,5 +127,5 @@ def _in_ci() -> bool:
 
 
 def canonical_module_path(module: Path) -> str:
-    """Return the path of a module that is the same through every symbolic link to its folder."""
+    """Return the path of a module with the symbolic links of its folder resolved."""
     return os.path.join(os.path.realpath(module.parent), module.name)

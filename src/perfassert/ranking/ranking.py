@@ -36,7 +36,7 @@ Key = Union[str, Launch, tuple[int, int, int]]
 Candidates = Union[Sequence[Candidate], Mapping[str, tuple[Kernel, Launch]]]
 
 _SHOWN = 20
-"""Places that fit a terminal."""
+"""Number of candidates that ``str(ranking)`` lists."""
 _ALLOWED = 'give undecided="allow" if either may be faster'
 
 
@@ -57,19 +57,20 @@ def rank(
         candidates: blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a
             mapping label → (kernel, launch), so that variants of a kernel compete.
         device: a :class:`Device`, a name or alias, or the path of a device file.
-        kernel: the kernel to launch, where candidates are blocks or launches. Default: none.
-        domain: what each block covers, in threads in (x, y, z). Default: none.
-        predictor: what predicts one candidate. Default: :func:`perfassert.predict`.
-        confidence: how likely the order of two candidates has to be to count as decided, above
-            0.5 and below 1. Default: 0.9.
+        kernel: kernel to launch, where candidates are blocks or launches. Default: none.
+        domain: threads in (x, y, z) that a grid of each block has to cover, where candidates are
+            blocks. Default: none.
+        predictor: function that predicts one candidate. Default: :func:`perfassert.predict`.
+        confidence: probability from which the order of two candidates is decided, above 0.5 and
+            below 1. Default: 0.9.
 
     Returns:
         A :class:`Ranking`.
 
     Raises:
-        RankingError: no candidates, one twice, ``kernel`` or ``domain`` missing, or given along
-            with labels.
-        LaunchError: a launch that the device cannot run; the candidate is named.
+        RankingError: there is no candidate, a candidate occurs twice, ``kernel`` or ``domain`` is
+            missing or is given along with a mapping, or ``confidence`` is out of range.
+        LaunchError: a launch that the device cannot run; the message names the candidate.
 
     Example:
         >>> import perfassert as pa
@@ -125,7 +126,7 @@ def _pairs(
 
 @contextmanager
 def _naming(key: Key) -> Iterator[None]:
-    """Name the candidate in a :class:`LaunchError`."""
+    """Prefix the message of a :class:`LaunchError` with the candidate."""
     try:
         yield
     except MissingArgument as error:
@@ -153,7 +154,7 @@ def _is_hashable(candidate: Any) -> bool:
 
 
 def format_key(key: Key) -> str:
-    """``"16×2×8"``, a launch in words, or a label."""
+    """Return a block as ``"16×2×8"``, a launch in words, or a label as it is."""
     if isinstance(key, Launch):
         return key.describe()
     return "×".join(map(str, key)) if isinstance(key, tuple) else str(key)
@@ -163,14 +164,14 @@ def format_key(key: Key) -> str:
 class Ranking:
     """Candidates with their predictions, fastest first.
 
-    The order of two candidates is decided where it is likely enough; see
-    :meth:`Prediction.probability_faster`. Else it is undecided, and they are tied.
+    The order of two candidates is decided if its probability is at least ``confidence``; see
+    :meth:`Prediction.probability_faster`. Candidates are tied if their order is undecided.
 
     Args:
         entries: pairs of candidate and prediction, fastest first. A candidate is a block padded to
             three numbers, a launch, or a label.
-        confidence: how likely the order of two has to be to count as decided. Default: 0.9.
-        on_expect: called with the complaints of every :meth:`expect`. Default: none.
+        confidence: probability from which the order of two candidates is decided. Default: 0.9.
+        on_expect: function that every :meth:`expect` calls with its complaints. Default: none.
 
     Example:
         >>> import perfassert as pa
@@ -192,7 +193,7 @@ class Ranking:
     )
 
     def __str__(self) -> str:
-        """The first :data:`_SHOWN` places."""
+        """Return the table of the first :data:`_SHOWN` places."""
         table = str(ranking_table(self, _SHOWN))
         left = len(self.entries) - _SHOWN
         return f"{table}\n… and {left} more" if left > 0 else table
@@ -203,7 +204,7 @@ class Ranking:
 
     @property
     def best(self) -> Key:
-        """The fastest candidate."""
+        """Fastest candidate."""
         return self.entries[0][0]
 
     def position(self, candidate: Candidate) -> int:
@@ -213,7 +214,7 @@ class Ranking:
             candidate: a block, a launch or a label.
 
         Raises:
-            RankingError: it was not ranked.
+            RankingError: the candidate was not ranked.
         """
         key = self._key(candidate)
         return next(i for i, (k, _) in enumerate(self.entries, 1) if k == key)
@@ -225,18 +226,18 @@ class Ranking:
             candidate: a block, a launch or a label.
 
         Raises:
-            RankingError: it was not ranked.
+            RankingError: the candidate was not ranked.
         """
         return dict(self.entries)[self._key(candidate)]
 
     def probability_faster(self, first: Candidate, second: Candidate) -> float | None:
         """Return the probability that the first candidate is faster than the second.
 
-        It is None if a prediction is a guess.
+        It is None if what differs between the two predictions is guessed.
 
         Args:
             first: a block, a launch or a label.
-            second: another one.
+            second: another block, launch or label.
 
         Raises:
             RankingError: one of them was not ranked.
@@ -244,7 +245,7 @@ class Ranking:
         return self.prediction(first).probability_faster(self.prediction(second))
 
     def tied_with_best(self) -> tuple[Key, ...]:
-        """The fastest candidate, and those whose order with it is undecided."""
+        """Return the fastest candidate and the candidates whose order with it is undecided."""
         best = self.entries[0][1]
         return tuple(
             k
@@ -253,10 +254,10 @@ class Ranking:
         )
 
     def table(self) -> str:
-        """Table of places; ``=`` marks ties with the best.
+        """Return the table of all candidates; ``=`` marks ties with the best.
 
-        Columns: place, candidate, time, distance to the best, how likely the best is faster, and
-        limiter.
+        Columns: place, candidate, time, slowdown from the best, probability that the best is
+        faster, and limiter.
         """
         return str(ranking_table(self))
 
@@ -295,20 +296,20 @@ class Ranking:
         Args:
             best: this candidate is first, or tied with the first.
             best_in: at least one of these is first, or tied with the first.
-            order: each candidate is faster than all behind it. Of each pair that holds, is
-                contradicted, or is undecided, as it is not likely enough either way.
-            within: how much slower than the best ``of`` is at most: ``"5 %"`` or 0.05.
-            of: the candidate that ``within`` is about.
-            undecided: what becomes of undecided pairs of ``order``, and of a ``best`` of which
-                nothing but guesses is known: ``"fail"`` (default) or ``"allow"``.
+            order: each candidate is faster than all candidates after it. A pair is undecided if
+                neither order is likely enough.
+            within: largest allowed slowdown of ``of`` from the best: ``"5 %"`` or 0.05.
+            of: the candidate that ``within`` limits.
+            undecided: ``"fail"`` (default) or ``"allow"``: treatment of undecided pairs of
+                ``order``, and of a ``best`` or ``best_in`` whose order with the fastest is guessed.
 
         Returns:
             The ranking itself.
 
         Raises:
             ExpectationFailed: at least one claim does not hold.
-            ExpectationError: no claim, ``within`` without ``of``, ``of`` without ``within``, or an
-                empty claim.
+            ExpectationError: no claim, ``within`` without ``of``, ``of`` without ``within``, an
+                empty claim, or an ``order`` that names a candidate twice.
             RankingError: a candidate that was not ranked.
 
         Example:
@@ -355,7 +356,7 @@ class Ranking:
 
     def _key(self, candidate: Candidate) -> Key:
         known = dict(self.entries)
-        if _is_hashable(candidate) and candidate in known:  # labels may be anything
+        if _is_hashable(candidate) and candidate in known:  # a label may be of any type
             return candidate
         key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         if key not in known:
@@ -386,7 +387,7 @@ class Ranking:
         return [complaint for pair in pairs if (complaint := self._check_pair(*pair, strict))]
 
     def _check_pair(self, first: Key, second: Key, strict: bool) -> str:
-        """Why the first is not known to be faster than the second, or ``""``."""
+        """Return why the first is not known to be faster than the second, or ``""``."""
         likely = self.probability_faster(first, second)
         names = format_key(first), format_key(second)
         if likely is not None and likely <= 1 - self.confidence:
@@ -413,7 +414,7 @@ class Ranking:
 
 
 def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
-    """Candidates, the fastest first; ``top``: only so many."""
+    """Return the table of the ``top`` fastest candidates, or of all."""
     fastest = ranking.entries[0][1]
     best = float(fastest.time)
     tied = set(ranking.tied_with_best())
@@ -433,7 +434,7 @@ def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
 
 
 def _sure(likely: float | None) -> str:
-    """A probability; what is not certain is never shown as if it were."""
+    """Return a probability as text, rounded down; it never reads 100 %."""
     if likely is None:
         return "guessed"
     return "> 99 %" if likely > 0.99 else f"{floor(100 * likely)} %"

@@ -64,7 +64,9 @@ class _Slicer:
         count = len(self.code.instructions)
         live_after = [0] * count
         wanted: set[Part] = set()
-        work = [-index for index in reversed(range(count))]  # a heap: the last instruction first
+        work = [
+            -index for index in reversed(range(count))
+        ]  # heap of negated indices: the last instruction is next
         queued = [True] * count
         while work:
             index = -heappop(work)
@@ -103,7 +105,7 @@ class _Slicer:
         return live & ~1
 
     def _stores(self) -> set[Part]:
-        """Return the stores that a needed load may read."""
+        """Return the stores and atomics whose data a needed load may read."""
         read: dict[Space, int] = {}
         for part, operation in self._memory(_READS):
             if part in self.wanted:
@@ -136,15 +138,15 @@ def _spaces(operation: Micro) -> tuple[Space, ...]:
 def pointer_bases(code: MachineCode) -> dict[Part, int]:
     """Return the parameters, as bits, that the address of each global access may come from.
 
-    0 means unknown. Other memory spaces have no bases. A loaded value contributes no bit. If a
-    parameter is added to it, it is assumed to be an index. Otherwise it is a pointer of unknown
-    origin.
+    0 means unknown. Accesses to other memory spaces are left out. A loaded value contributes no
+    bit: if it is added to a parameter, it is assumed to be an index. An address that is only a
+    loaded value is unknown.
     """
     states: list[dict[int, int] | None] = [None] * len(code.instructions)
     after = _successors(code)
     straight = _straight(after)
     states[0] = dict(_parameter_bits(code))
-    work = [0]  # a heap: the first in the code is next, so that most code is visited once
+    work = [0]  # heap: in code order, most instructions are visited once
     queued = {0}
     bases: dict[Part, int] = {}
     while work:
@@ -170,7 +172,7 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
 
 
 def _straight(after: Sequence[tuple[int, ...]]) -> list[bool]:
-    """Return True per instruction whose only successor is the next one, as its only predecessor."""
+    """Return for each instruction True if it and the next one are in one basic block."""
     arrivals = Counter(following for own in after for following in own)
     return [own == (i + 1,) and arrivals[i + 1] == 1 for i, own in enumerate(after)]
 
@@ -204,7 +206,7 @@ def _join(target: dict[int, int], state: dict[int, int]) -> bool:
 
 
 def _parameter_bits(code: MachineCode) -> dict[int, int]:
-    """Return the parameter, as a bit, of each register that is set to a word of a pointer."""
+    """Return the parameter, as a bit, of each register that is preset to a word of a pointer."""
     bits = {}
     for preset in code.presets:
         if preset.source is PresetSource.CONSTANT and preset.bank == 0:

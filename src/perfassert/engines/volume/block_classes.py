@@ -17,12 +17,12 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 
 _LOOKED_AT = 2**14
-"""Largest number of blocks whose guards are evaluated; larger grids are sampled evenly."""
+"""Largest number of blocks whose guards are evaluated, spread evenly over larger grids."""
 _CLASSES = 128
-"""Largest number of classes: with more, guards hardly distinguish blocks, and all are one class."""
+"""Largest number of classes; with more, all blocks are treated as one class."""
 _SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 """Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
-_GOLDEN = 0.6180339887498949  # ratio: its multiples fill an interval evenly
+_GOLDEN = 0.6180339887498949  # golden ratio: its multiples modulo 1 spread evenly
 BlockIndex = tuple[int, int, int]
 
 
@@ -32,8 +32,8 @@ def sampled_blocks(
     """Return about ``count`` blocks of the grid, each with its weight and the number of its class.
 
     The weight is the number of blocks that the sampled block represents. Guards are evaluated for
-    the threads at the corners and in the middle of a block, in the first and the last iteration of
-    each loop. Blocks in which they hold for the same of these threads form one class.
+    the first, middle and last thread on each axis of a block, once with all loops in their first
+    iteration and once with all in their last. Blocks with equal results form one class.
     """
     sides = tuple(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
     total = sides[0] * sides[1] * sides[2]
@@ -50,9 +50,9 @@ def sampled_blocks(
     samples: list[tuple[BlockIndex, float, int]] = []
     for number, own in enumerate(members):
         # For example, 60 of 64 blocks lie inside the domain and 4 at its end: of 16 samples the
-        # first class gets 15 and the second 1, each of which represents 4 blocks.
+        # first class gets 15 and the second 1, and each sample represents 4 blocks.
         share = max(1, round(count * len(own) / len(places)))
-        part = np.arange(share)  # one block per equal part of the class, at changing places in it
+        part = np.arange(share)  # each equal part gives one block, at a varying position
         chosen = own[((part + part * _GOLDEN % 1) / share * len(own)).astype(np.int64)]
         weight = total * len(own) / len(places) / len(chosen)
         samples += [((x, y, z), weight, number) for x, y, z in places[chosen].tolist()]
@@ -71,7 +71,7 @@ def _spread(sides: tuple[int, ...], count: int) -> IntArray:
 
 
 def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) -> list[IntArray]:
-    """Return the numbers of the places of each class, classes distinguished by masks and guards."""
+    """Return each class as indices into ``places``, by guards and by cuts at the domain's end."""
     guards = {(g.ranges, g.conditions): g for g in groups}.values()
     # For example, 10 threads in blocks of 4: block 2 is cut by the end of the domain, blocks 0 and
     # 1 are not. Without guards the classes are {0, 1} and {2}.
@@ -84,7 +84,7 @@ def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) ->
 
 
 def _guards_hold(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:
-    """Evaluate the group's guards; the shape is (places, evaluated threads and iterations)."""
+    """Return the group's guards, in the shape (places, pairs of thread and iteration)."""
     columns = [
         _guard(group, _symbols(launch, places, thread), end)
         for thread in product(*(sorted({0, n // 2, n - 1}) for n in launch.block))

@@ -10,10 +10,10 @@ and refuses each node that it has no rule for. Three rules keep Python's objects
   of the file. No function can bind a name that Triton, Python or the file gives a meaning.
 - Only functions of the file and of the closed tables of
   :mod:`~perfassert.frontends.generators.triton_language` are called.
-- Attributes and texts, too, are those of the closed tables.
+- Attributes, and texts as arguments, are those of the closed tables. Only a message is any text.
 
-Triton also computes what is known at compile time, with integers of any size and with loops that
-it unrolls. Their sizes are bounded before it begins.
+Triton also computes at compile time, with integers of any size, and unrolls loops. The grammar
+bounds the size of these integers and the number of unrolled iterations.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _ARITHMETIC = (
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
 _DEEPEST = 100  # levels of a syntax tree, far below what exhausts a stack
 LARGEST = 1 << 64
-"""Exclusive upper bound of the integers in a text."""
-_LARGEST_COMPUTED = 1 << 4096  # larger powers and shifts take long
+"""Exclusive upper bound of the integers in a source text."""
+_LARGEST_COMPUTED = 1 << 4096  # exclusive bound of compile-time integers; larger ones take long
 _LARGEST_SHIFT = 64  # bits
-_SMALLEST_LARGE = 64  # exclusive bound of a number of repetitions
-_COMBINING_PLACE = 2
+_SMALLEST_LARGE = 64  # exclusive bound of num_stages and loop_unroll_factor
+_COMBINING_PLACE = 2  # position of the argument combine_fn
 _MOST_NODES = 250_000  # nodes that Triton visits, including those of calls and unrolled iterations
-_EXTENT = 1 << 20  # most elements of a tensor
+_EXTENT = 1 << 20  # largest number of elements of a tensor
 
 
 def check_size(tree: ast.AST, refuse: Refuse) -> None:
-    """Refuse a text that is nested too deeply for recursive readers, or has huge integers."""
+    """Refuse a text that is nested too deeply for recursion, or has integers above 64 bits."""
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST):
         for node in level:
@@ -105,7 +105,7 @@ class _Value:
     """Abstract result of an expression.
 
     ``bound`` is at least as large as each compile-time integer in the result; 0 if it has none.
-    ``several`` is True for a tuple, which no operator takes: ``(0,) * n`` would have n elements.
+    ``several`` is True for a tuple. No operator takes a tuple: ``(0,) * n`` would have n elements.
     """
 
     bound: int = 0
@@ -113,12 +113,12 @@ class _Value:
 
 
 Scope = dict[str, _Value]
-_NONE = _Value(1)  # known at compile time, as all constants are
+_NONE = _Value(1)  # None is a compile-time constant, and constants have bounds of at least 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """Result of checking a function for arguments up to given bounds."""
+    """Result of checking a function; ``nodes``: syntax nodes that Triton visits in a call."""
 
     result: _Value
     nodes: int
@@ -126,7 +126,7 @@ class _Checked:
 
 @dataclass
 class _Program:
-    """The functions of a text, each checked once for a combination of argument bounds."""
+    """Functions of a source text; each is checked once per combination of argument bounds."""
 
     functions: Mapping[str, ast.FunctionDef]
     constants: Mapping[str, Number]
@@ -146,7 +146,7 @@ class _Program:
         return {name for name, _ in self.checked}
 
     def check(self, name: str, bounds: tuple[int, ...]) -> _Checked:
-        """Check a function for arguments up to these bounds."""
+        """Check a function for arguments within these bounds, unless that was done before."""
         key = (name, bounds)
         if key not in self.checked:
             function = self.functions[name]
@@ -173,7 +173,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self.returned: list[_Value] = []
 
     def run(self, bounds: tuple[int, ...]) -> _Checked:
-        """Check signature and body."""
+        """Check signature and body for arguments within these bounds."""
         names = self._signature()
         if self.program.language.is_reserved(self.function.name):
             self._refuse(self.function, _conflict(self.function.name))
@@ -183,7 +183,10 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Checked(_either(self.returned), self.nodes)
 
     def _signature(self) -> list[str]:
-        """Return the parameters' names; Python evaluates their annotations and defaults."""
+        """Check the signature, and return the parameters' names.
+
+        Python evaluates annotations and defaults: only ``tl.constexpr`` and numbers are accepted.
+        """
         parameters = self.function.args
         generic = getattr(self.function, "type_params", ())  # from Python 3.12
         starred = parameters.vararg or parameters.kwarg
@@ -223,7 +226,7 @@ class _FunctionCheck(ast.NodeVisitor):
         (target,) = node.targets
         value: _Value = self.visit(node.value)
         if not isinstance(target, ast.Tuple):
-            self._bind(target, _Value(0, value.several))  # Triton makes a tensor of a number
+            self._bind(target, _Value(0, value.several))  # Triton turns a number into a tensor
             return
         if not value.several:
             self._refuse(node, f"{_short(node.value)} is no tuple")
@@ -271,7 +274,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._loop(node, before, dict(before))
 
     def _loop(self, node: ast.For | ast.While, before: Scope, inside: Scope) -> None:
-        """Check a loop's body, which may run not at all or again after itself."""
+        """Check a loop's body for no, one or several iterations."""
         end = self._block(node.body, inside)
         for name, value in before.items():
             if end is not None and end[name].several != value.several:
@@ -295,7 +298,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return self.scope
 
     def _iterations(self, node: ast.expr) -> tuple[_Value, int]:
-        """Return the loop variable, and the number of times that Triton visits the body."""
+        """Return the loop variable's value, and how often Triton visits the loop's body."""
         if not isinstance(node, ast.Call):
             self._refuse(node, "a loop is over range, tl.range or tl.static_range")
         kind = ast.unparse(node.func)
@@ -316,7 +319,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._before(target)[target.id] = value
 
     def _check_unbound(self, name: str, node: ast.AST) -> None:
-        """Refuse a local name with another meaning, which Triton would use while it is unset."""
+        """Refuse a local name that is also global: while it is unset, Triton reads the global."""
         program = self.program
         taken = name in program.functions or name in program.constants
         if taken or program.language.is_reserved(name):
@@ -438,7 +441,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(int(function.attr == "is_floating"), function.attr in TUPLES)
 
     def _call(self, node: ast.Call, name: str) -> _Value:
-        """Check a call of a function in the text, for the bounds of these arguments."""
+        """Check a call of a function of the text, and that function for these arguments."""
         parameters = self.program.functions[name].args
         names = [a.arg for a in parameters.args]
         first = len(names) - len(parameters.defaults)
@@ -472,7 +475,7 @@ class _FunctionCheck(ast.NodeVisitor):
             self._refuse(node, f"{_short(node.func)} has more than {most} arguments by position")
 
     def _arguments(self, node: ast.Call, function: str = "") -> list[_Value]:
-        """Return the values of all arguments; some ``function`` may take texts or a function."""
+        """Return the values of all arguments, without the texts that ``function`` may take."""
         words = POSITIONAL_WORDS.get(function, frozenset())
         values = []
         for place, argument in enumerate(node.args):
@@ -500,7 +503,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return value
 
     def _combining(self, node: ast.expr) -> _Value:
-        """Check the function that combines two elements, which is called with tensors."""
+        """Check an argument ``combine_fn``, a function that Triton calls with tensors."""
         program = self.program
         if isinstance(node, ast.Name) and node.id in program.functions:
             parameters = program.functions[node.id].args.args
@@ -512,7 +515,10 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value()
 
     def _limit(self, node: ast.AST, values: Iterable[_Value]) -> int:
-        """Return a bound of what operators make of values: at most twice the values' product."""
+        """Return a bound of an operation's result: twice the product of the operands' bounds.
+
+        A bound of :data:`_LARGEST_COMPUTED` or more is refused.
+        """
         bound = 2 * _product(values)
         if bound >= _LARGEST_COMPUTED:
             self._refuse(node, "a number that is computed at compile time may be too large")
@@ -534,7 +540,7 @@ class _FunctionCheck(ast.NodeVisitor):
 
 
 def _product(values: Iterable[_Value]) -> int:
-    """Return the product of the bounds of compile-time integers; 0 if there are none."""
+    """Return the product of the values' bounds that are not 0; 0 if all are 0."""
     product = 0
     for value in values:
         if value.bound:
@@ -549,7 +555,7 @@ def _merge_scopes(scopes: Sequence[Scope]) -> Scope:
 
 
 def _either(values: Iterable[_Value]) -> _Value:
-    """Return a value that covers each of the values."""
+    """Return the union of values: the largest bound, and a tuple if any of them is one."""
     every = list(values)
     return _Value(max(v.bound for v in every), any(v.several for v in every))
 
@@ -566,7 +572,7 @@ def _bound_of(value: object) -> int:
 
 
 def _is_text(node: ast.expr, allowed: frozenset[str] | None = None) -> bool:
-    """Return True for one of the allowed texts; ``None`` allows any printable text."""
+    """Return True for a literal text that is allowed; ``None`` allows any printable text."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return False
     return node.value.isprintable() if allowed is None else node.value in allowed

@@ -1,13 +1,12 @@
 """Replacements for ``triton_helpers``, which code of PyTorch's Inductor and of Helion calls.
 
-They have the meaning of the originals but are written for predictions, so PyTorch need not be
-installed. A helper that is missing here is refused by name.
-https://github.com/pytorch/pytorch/blob/main/torch/_inductor/runtime/triton_helpers.py defines the
-meaning of each helper.
+With the replacements, such code compiles without PyTorch. A kernel that calls any other helper is
+rejected with an error that names the helper. Each function has the meaning of its original in
+https://github.com/pytorch/pytorch/blob/main/torch/_inductor/runtime/triton_helpers.py.
 """
 
 # mypy: ignore-errors
-# Triton's functions: their parameters have no types of Python's.
+# Parameters of Triton functions have no Python types.
 
 import triton
 import triton.language as tl
@@ -84,7 +83,7 @@ def any(a, dim):
 
 @triton.jit
 def _first_of_equals(less, equal, a, i, b, j):
-    """Return the value that goes first, and its index; NaNs go first, the lower index wins ties."""
+    """Return the winning value and its index: NaN wins, and the lower index wins a tie."""
     if is_floating(a):
         less |= (a != a) & (b == b)
         equal |= (a != a) & (b != b)

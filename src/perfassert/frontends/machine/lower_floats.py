@@ -1,7 +1,7 @@
-"""Floating-point SASS instructions and conversions as executable operations.
+"""Translation of SASS floating-point instructions and conversions to executable operations.
 
-Approximate functions (``MUFU``) are taken to be correctly rounded, which the hardware's are not in
-the last bit.
+Approximate functions (``MUFU``) are assumed to be correctly rounded. On hardware, their last bits
+may differ.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _RELATIONS = Known({"F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "
               "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "NUM": Relation.ORDERED,
               "NAN": Relation.UNORDERED, "T": Relation.ALWAYS})  # fmt: skip
 _EXTREMES = {"MAX": Relation.GT, "MIN": Relation.LT}
-_FIRST_TABLE = 0b11111000  # bit 4a + 2b + c: a, or b and c
-_NONE_TABLE = 0b00100010  # c without b
+_FIRST_TABLE = 0b11111000  # truth table of a or (b and c): its bit 4a + 2b + c is the result
+_NONE_TABLE = 0b00100010  # truth table of c and not b
 _COMPARING = "F LT EQ LE GT NE GE NUM NAN T LTU EQU LEU GTU NEU GEU AND OR XOR"
 _FUNCTIONS = Known({f.name: f for f in Function} | {
     "RCP64H": Function.RCP_HIGH, "RSQ64H": Function.RSQ_HIGH,
@@ -87,8 +87,11 @@ def _dsetp(i: LoweringStep) -> None:
 
 
 def _choose_double(i: LoweringStep, relation: Relation) -> None:
-    """``DSETP.MAX P0, P1, A, B``, by which ``fmax`` selects: P0 where A is the result, which is
-    where it is larger or B is not a number; P1 where neither is a number."""
+    """Translate ``DSETP.MAX P0, P1, A, B``, which ``fmax`` uses to select its result.
+
+    P0 is true if the result is A: A is larger (``MIN``: smaller), or only B is NaN. P1 is true if
+    both are NaN.
+    """
     one, two = i.double(0), i.double(1)
     ahead = i.new(Kind.DOUBLE_COMPARE, (*one, *two), (relation, 0))
     number = i.new(Kind.DOUBLE_COMPARE, (*one, *one), (Relation.ORDERED, 0))
@@ -121,7 +124,7 @@ def _mufu(i: LoweringStep) -> None:
 
 @knows("DIVIDE")
 def _fchk(i: LoweringStep) -> None:
-    i.operands = i.all_operands  # the register behind the predicate is read
+    i.operands = i.all_operands  # P0, R1, R2: R1 is a source, not a second target
     i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
 
 
@@ -138,7 +141,7 @@ def _i2f(i: LoweringStep) -> None:
 
 
 def _narrow(i: LoweringStep, bits: int, signed: bool) -> int:
-    """A part of a word as an integer of 32 bits."""
+    """Return a byte, half or word of the first operand as a 32-bit integer."""
     register, suffix = i.plain(0), i.operands[0].suffix
     if suffix.startswith((".B", ".H")):
         shift = part_of_word(suffix)
@@ -181,7 +184,7 @@ def _f2f(i: LoweringStep) -> None:
 
 @knows("F32")
 def _hadd2(i: LoweringStep) -> None:
-    """``HADD2.F32 R, -RZ, R4.H0_H0``: a half becomes a float."""
+    """Translate ``HADD2.F32 R, -RZ, R4.H0_H0``, which converts a half to a float."""
     zeros = [p for p, o in enumerate(i.operands) if o.name == "RZ"]
     if "F32" not in i.modifiers or len(i.operands) != 2 or len(zeros) != 1:
         raise Untranslated(i.instruction.text)

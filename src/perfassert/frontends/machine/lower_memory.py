@@ -1,4 +1,4 @@
-"""Memory SASS instructions as executable operations."""
+"""Translation of SASS memory instructions to executable operations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FLOATS = frozenset(("F32", "F16x2", "F64", "BF16_V2", "F16", "F32x2"))
 
 
 def _space(i: LoweringStep) -> Space:
-    """``LDG``, ``STS``, ``ATOMG``, …; without a letter the address is generic."""
+    """Return the space that the opcode names, such as global for ``LDG``, or else generic."""
     base = i.instruction.base
     if base in ("RED", "REDG"):
         return Space.GLOBAL
@@ -50,7 +50,7 @@ def _bytes(i: LoweringStep) -> int:
 def _address_operands(
     i: LoweringStep, operand: Operand, wide: bool
 ) -> tuple[tuple[int, ...], int, int]:
-    """The pairs ``a`` and ``b``, then offset and scale of ``a``."""
+    """Return pairs ``a`` and ``b``, offset and scale of the address ``a · scale + b + offset``."""
     lanes = [0, 0]
     warp = [0, 0]
     offset, scale = 0, 1
@@ -123,7 +123,7 @@ def _load_constant(i: LoweringStep) -> None:
 
 
 def _atomic(i: LoweringStep) -> None:
-    """``ATOM``: reads, combines, writes; ``RED`` returns nothing."""
+    """Translate ``ATOM``, which returns the old value, and ``RED``, which returns nothing."""
     base = i.instruction.base
     space = _space(i)
     combine, exact = _combine(i)
@@ -149,7 +149,7 @@ def _atomic(i: LoweringStep) -> None:
     if "CAST" in i.modifiers:
         old = tuple(i.registers.temporary() for _ in range(words))
         i.operations.append(Micro(Kind.ATOMIC, old, (*sources, *data), (), memory))
-        # whether it was exchanged: a predicate, or a number of as many bits
+        # True or 1 if the value was exchanged: a predicate, or a number in ``words`` registers
         target, *upper = i.predicates or i.target_words(words)
         same = Kind.COMPARE if words == 1 else Kind.COMPARE_WIDE
         i.emit(same, (target,), (*old, *data[:words]), (Relation.EQ, 0))
@@ -161,7 +161,7 @@ def _atomic(i: LoweringStep) -> None:
 
 
 def _combine(i: LoweringStep) -> tuple[Combining, bool]:
-    """Return the operation of an atomic access, and True if the engine can combine it."""
+    """Return the operation of an atomic access, and True if the engine can execute it."""
     combine = require(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
     floats = _FLOATS.intersection(i.modifiers)
     if floats == {"F32"} and combine is Combining.ADD:
@@ -170,7 +170,10 @@ def _combine(i: LoweringStep) -> tuple[Combining, bool]:
 
 
 def _turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
-    """Return the turn of an atomic without a result; increments take as long as float additions."""
+    """Return how long an atomic without a result occupies its address, as a class of times.
+
+    An integer increment takes as long as a floating-point addition.
+    """
     floats = _FLOATS.intersection(i.modifiers)
     if combine in (Combining.ADD, Combining.FLOAT_ADD):
         if floats:
@@ -182,7 +185,7 @@ def _turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
 
 
 def _copy(i: LoweringStep) -> None:
-    """``LDGSTS``: from global to shared memory."""
+    """Translate ``LDGSTS``, a copy from global to shared memory."""
     target, source = _memory_operands(i)
     size = _bytes(i)
     words = tuple(i.registers.temporary() for _ in range(size // 4))
@@ -197,7 +200,7 @@ def _copy(i: LoweringStep) -> None:
 
 
 def _cache_control(i: LoweringStep) -> None:
-    """``CCTL.PF2`` touches what it prefetches; the others only what caches hold."""
+    """Translate ``CCTL``: a prefetch (``PF1``, ``PF2``) is a load of a byte, others do nothing."""
     if not {"PF1", "PF2"}.isdisjoint(i.modifiers):
         sources, offset, scale = _address_operands(i, _memory_operands(i)[0], True)
         memory = MemoryOperand(Space.GLOBAL, 1, offset, scale)
@@ -230,8 +233,10 @@ def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def inputs(i: LoweringStep) -> tuple[Micro, ...]:
-    """Return the values that analyses need of an instruction: the operands of barriers, bulk
-    copies, descriptors and sleeps, else its accesses; of a copy, the global side first."""
+    """Return the operands of barriers, bulk copies, descriptors and sleeps, or else the accesses.
+
+    Analyses need their values. For ``LDGSTS``, the access to global memory comes first.
+    """
     instruction = i.instruction
     own = (
         *barrier_operands(instruction), *copy_operands(instruction),
@@ -246,7 +251,7 @@ def inputs(i: LoweringStep) -> tuple[Micro, ...]:
 
 
 def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
-    """Return the access of an instruction without a translation."""
+    """Return the access of an instruction that has no translation."""
     base = i.instruction.base
     space, size = _space(i), _bytes(i)
     detail: tuple[int, ...] = ()
@@ -267,7 +272,7 @@ def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
 
 
 def _input(i: LoweringStep, operand: Operand) -> Micro:
-    """Return an input: a word, or an address in shared memory that is not accessed."""
+    """Return an operand's word, or its address in shared memory as a load of no bytes."""
     try:
         if operand.kind != "memory":
             i.operands = Words((operand,))
@@ -279,7 +284,7 @@ def _input(i: LoweringStep, operand: Operand) -> Micro:
 
 
 def _unknown_word(i: LoweringStep, operand: Operand) -> int:
-    """Return a register whose content is not known."""
+    """Return a register with unknown content."""
     return i.registers.special(f"operand {operand.text}")
 
 

@@ -1,4 +1,4 @@
-"""Conversion of compiler errors to one :class:`KernelSourceError` with its place."""
+"""Conversion of a compiler's log to a :class:`KernelSourceError` with file, line and remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tools import HEADERS, include_dirs, package_folders
 _CUDA = re.compile(r"\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: ")
 _GCC = re.compile(r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: ")
 _PTX = re.compile(r", line (?P<line>\d+); (?:error|fatal)\s*: ")
-"""Pattern between file name and message in the output of NVIDIA's front ends, GCC and ptxas."""
+"""Text between file name and message: ``_CUDA`` for NVIDIA's front ends, ``_PTX`` for ptxas."""
 _SAID_NOTHING = (
     "it failed and said nothing; a limit may have ended what it had started: "
     "PERFASSERT_TOOL_TIMEOUT sets that of processor time"
@@ -75,7 +75,7 @@ _ELSEWHERE = {
     "helper_": "NVIDIA's cuda-samples on GitHub; -I to the folder Common in them",
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
-"""Start of a header's name → origin of the header, for headers in no wheel of NVIDIA's."""
+"""Prefix of a header's name → where to get the header, for headers that no NVIDIA wheel has."""
 _TORCH, _TORCH_API = ("torch/", "ATen/", "c10/"), "torch/csrc/api/include"
 _EMPTY_HEADER = (
     "\nif no kernel needs it, an empty file of that name in a folder of include_dirs= or -I stands "
@@ -84,13 +84,13 @@ _EMPTY_HEADER = (
 _NAME_OF_COMPILERS = re.compile(
     r"__nv_\w+|<[\w -]+>|\./tmpxft_[\w.-]+|(?:ptxas )?application ptx input"
 )
-"""Names that compilers invent for their inputs: name maps, command line, temporary files."""
+"""Names that compilers give to built-in, generated and temporary inputs."""
 _DIRECTIVE = re.compile(
     r"^[ \t]*#[ \t]*"
     r"(?:pragma[ \t]+\w|ifndef[ \t]+\w+\s*\n[ \t]*#[ \t]*define\b|include[ \t]*[<\"])",
     re.MULTILINE,
 )
-_BEGINNING = 16_384  # characters; a long licence may come first
+_BEGINNING = 16_384  # characters, enough for a long licence before the first directive
 _SYSTEM = ("/usr/include", "/usr/lib/gcc", "/usr/local/include")
 _MISFIT = re.compile(
     r"namespace \"(?:thrust|cub|cuda)\b[^\"]*\" has no member"
@@ -104,8 +104,8 @@ def failure(
 ) -> KernelSourceError:
     """Return the first error as ``file:line: message``, its source line, and the count of others.
 
-    The compiler's own source line and caret are kept; otherwise ``texts`` (file → text) has the
-    line. ``where`` is the place if the log names none.
+    The source line is the one that the log quotes, with its caret. If the log quotes none, the line
+    is taken from ``texts`` (file → text). ``where`` is the place if the log names none.
     """
     lines = log.splitlines()
     errors = [(i, readings) for i, line in enumerate(lines) if (readings := _readings(line))]
@@ -146,8 +146,8 @@ def _readings(line: str) -> list[tuple[str, int, str]]:
 def _may_be_repeated(file: str) -> bool:
     """Return True if a message about the file may be shown.
 
-    A message quotes the file, which may hold secrets if a source included it or named it by
-    ``#line``. Relative names refer to a folder that no longer exists.
+    The message quotes the file. A source can include any file or name it by ``#line``, even one
+    that holds secrets. A relative name refers to a temporary folder that no longer exists.
     """
     if _NAME_OF_COMPILERS.fullmatch(file):
         return True
@@ -163,7 +163,7 @@ def _may_be_repeated(file: str) -> bool:
 def _is_header(path: Path) -> bool:
     """Return True if a file without a suffix is a library's header, such as ``__config``.
 
-    Such a header has a directive in its first lines, which no file of settings or secrets has.
+    Such a header has a preprocessor directive near its start. Files of settings or secrets do not.
     """
     real = path.resolve()
     if path.suffix or real.suffix or real.name.startswith(".") or outside(path):
@@ -175,7 +175,7 @@ def _is_header(path: Path) -> bool:
 
 
 def _empty_submodules(file: str) -> list[str]:
-    """Return the submodules around a file that are not checked out, relative to their root."""
+    """Return the paths in the file's repository of submodules that are not checked out."""
     root = next((f for f in Path(file).resolve().parents if (f / ".gitmodules").is_file()), None)
     if root is None or outside(root / ".gitmodules"):
         return []
@@ -186,7 +186,7 @@ def _empty_submodules(file: str) -> list[str]:
 def _remedy(message: str, file: str) -> str:
     """Return a known remedy: a package to install, an option to add, a submodule to check out.
 
-    ``file`` is the source whose compilation failed.
+    ``file`` is the source or header that the message is about.
     """
     of_toolkit = any(Path(folder) in Path(file).parents for folder in include_dirs())
     if (of_toolkit or _MISFIT.search(message)) and (mixture := find_mixture()):
@@ -233,7 +233,7 @@ def _remedy(message: str, file: str) -> str:
 
 
 def _following(lines: list[str]) -> list[str]:
-    """Return the lines that a front end prints below its message: source line and caret."""
+    """Return the indented lines below a message: the source line and the caret."""
     shown: list[str] = []
     for line in lines[:6]:
         if not line.startswith(" "):

@@ -1,4 +1,4 @@
-"""Rewrites of the graph: its instructions and their order, and what they cost."""
+"""Application of rewrites to an instruction graph: to instructions, their order and costs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from perfassert.predictor.rewrites.unrolling import unroll_loops
 
 @dataclass(frozen=True)
 class GraphRewrites:
-    """Rewrites of the graph of one launch, in their order."""
+    """Rewrites of the graph of one launch, applied in order."""
 
     rewrites: Sequence[Rewrite]
     site: Site
 
     def graph(self, graph: InstructionGraph) -> InstructionGraph:
-        """Other instructions, in another order."""
+        """Return the graph with rewritten instructions, in their new order."""
         for rewrite in self.rewrites:
             graph = rewrite_graph(rewrite, graph, self.site)
         return graph
@@ -54,7 +54,7 @@ class GraphRewrites:
     def costs(
         self, graph: InstructionGraph, latencies: Mapping[str, LatencyRule]
     ) -> InstructionGraph:
-        """Other costs of them."""
+        """Return the graph with rewritten costs of instructions."""
         for rewrite in self.rewrites:
             graph = rewrite_costs(rewrite, graph, latencies, self.site)
         return graph
@@ -62,7 +62,7 @@ class GraphRewrites:
 
 @singledispatch
 def rewrite_graph(rewrite: Rewrite, graph: InstructionGraph, site: Site) -> InstructionGraph:
-    """The graph after a rewrite, before what its nodes cost is known; else the same."""
+    """Return the graph with rewritten instructions; a rewrite of costs leaves it unchanged."""
     return graph
 
 
@@ -137,9 +137,9 @@ def _reschedule(
 def rewrite_costs(
     rewrite: Rewrite, graph: InstructionGraph, latencies: Mapping[str, LatencyRule], site: Site
 ) -> InstructionGraph:
-    """The graph with what its nodes cost after a rewrite; else the same.
+    """Return the graph with rewritten costs; a rewrite of instructions leaves it unchanged.
 
-    ``latencies``: by class, as the author of the kernel gives them.
+    ``latencies``: operation class → latency that the kernel's author states.
     """
     return graph
 
@@ -168,7 +168,7 @@ def _halve(
     site: Site,
     completion: float,
 ) -> InstructionGraph:
-    """Half of λ and of the demand on the load-store unit; so many times Λ."""
+    """Return the graph with λ and load-store demand halved, and Λ multiplied by ``completion``."""
     chosen = site.nodes(instructions)
     halved = (_half(n, latencies, site, completion) for n in graph.nodes if n.index in chosen)
     return with_nodes(graph, {node.index: node for node in halved})

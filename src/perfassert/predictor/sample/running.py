@@ -1,4 +1,4 @@
-"""A whole launch on the execution engine: what its buffers hold afterwards."""
+"""Execution of a whole launch, for the final contents of its buffers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from perfassert.predictor.sample.arguments import execution_arguments
 from perfassert.predictor.sample.executed import bind_question
 from perfassert.predictor.session import Session
 
-_THREADS = 8192  # that run side by side: wide enough that arrays pay off
-_HOPELESS = 4  # times the limit: where the first blocks promise so much, the others are not tried
+_THREADS = 8192  # threads that are executed at a time, as the elements of arrays
+_HOPELESS = 4  # times the limit: at this extrapolated cost, execution stops
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRun:
     """Result of an executed launch.
 
-    ``contents``: final contents of the buffers that are known throughout. ``failed``: why the
-    launch did not come to its end. ``executed``: instructions of lanes.
+    ``contents``: final contents of the buffers without an unknown byte. ``failed``: why the
+    execution is not usable, or ``""``. ``executed``: executed instructions, summed over lanes.
     """
 
     contents: Mapping[str, npt.NDArray[np.uint8]]
@@ -41,10 +41,10 @@ class LaunchRun:
 def run(
     kernel: CompiledKernel, launch: Launch, device: Device, lane_instructions: int
 ) -> LaunchRun:
-    """Execute all blocks, some side by side and then the next, within a limit of instructions.
+    """Execute all blocks, in groups of blocks that run side by side.
 
-    ``lane_instructions`` is the limit, counted per lane. Blocks that wait for each other do not
-    come to an end.
+    ``lane_instructions`` bounds the executed instructions, summed over lanes. A block that waits
+    for a block of a later group never ends.
     """
     code = kernel.compiled
     assert isinstance(code, CompiledCode)
@@ -72,8 +72,8 @@ def run(
 
 
 def sample(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
-    """Return the memory pages whose values decide about a prediction of the launch."""
-    question = Session(budget=0).ask(kernel, launch, device)  # nothing is recalled, all is read
+    """Return the pages of buffers that a prediction of the launch reads."""
+    question = Session(budget=0).ask(kernel, launch, device)  # without a memo, every page is read
     reads = Reads()
     bind_question(question, reads)
     return reads
