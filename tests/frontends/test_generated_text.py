@@ -208,6 +208,17 @@ NOT_KNOWN = "is no part of"
         ("value = value.shape * 1000000000", "is a tuple"),
         ("for i in tl.static_range(1000000000):\n    value += i", "too many iterations"),
         ("for i in tl.static_range(90000):\n    value += i + i", "more than 250000 expressions"),
+        (
+            "small: tl.constexpr = 1\nfor small in tl.static_range(2000):\n    pass\n"
+            "for i in tl.static_range(small):\n    for j in tl.static_range(small):\n"
+            "        value += j",
+            "more than 250000 expressions",
+        ),
+        (
+            "small: tl.constexpr = 1\nfor i in range(2):\n    for j in tl.static_range(small):\n"
+            "        value += j\n    small: tl.constexpr = 2000",
+            "another compile-time number in later iterations",
+        ),
         ("for i in tl.range(n, num_stages=1000000):\n    value += i", "must be below 64"),
         ("for i in tl.range(n, loop_unroll_factor=BLOCK):\n    value += i", "must be below 64"),
         ("value = tl.rand(0, at, 1000000000)", "more than 2 arguments by position"),

@@ -127,7 +127,10 @@ def _add_own_packages(python: Path) -> None:
     """Add the current environment's packages to the import path, after those of ``python``."""
     own = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = Path(run_quietly([str(python), "-I", "-c", asked]).stdout.strip())
+    done = run_quietly([str(python), "-I", "-c", asked])
+    site = Path(done.stdout.strip())
+    if done.returncode or not site.is_dir():
+        raise ToolchainMissing(f"{python}: does not start: {last_lines(done.stdout)}")
     line = f"import site; list(map(site.addsitedir, {own!r}))\n"
     (site / "perfassert_packages.pth").write_text(line, encoding="utf-8")
 

@@ -213,8 +213,8 @@ class Perf:
         Args:
             candidates: blocks, launches, or a mapping label → (kernel, launch).
             kernel: the kernel to launch, where candidates are blocks or launches. Default: none.
-            domain: what each block covers, in threads in (x, y, z). Default: none.
-            confidence: how likely the order of two has to be to count as decided. Default: 0.9.
+            domain: threads in (x, y, z) that a grid of each block has to cover. Default: none.
+            confidence: probability from which the order of two is decided. Default: 0.9.
             allow_guesses: whether a candidate may rest on guesses. Default (False): what
                 ``--perf-assumptions`` says.
 

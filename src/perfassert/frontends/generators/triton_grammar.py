@@ -274,12 +274,21 @@ class _FunctionCheck(ast.NodeVisitor):
         self._loop(node, before, dict(before))
 
     def _loop(self, node: ast.For | ast.While, before: Scope, inside: Scope) -> None:
-        """Check a loop's body for no, one or several iterations."""
+        """Check a loop's body for no, one or several iterations.
+
+        Triton keeps the variable of an unrolled loop, and what its body assigns, after the loop.
+        """
+        begun = dict(inside)
         end = self._block(node.body, inside)
+        if end is None:
+            self.scope = before
+            return
         for name, value in before.items():
-            if end is not None and end[name].several != value.several:
+            if end[name].several != value.several:
                 self._refuse(node, f"{name!r} is a tuple in some iterations only")
-        self.scope = before
+            if end[name].bound > begun[name].bound:
+                self._refuse(node, f"{name!r} is another compile-time number in later iterations")
+        self.scope = _merge_scopes([before, end])
 
     def visit_Return(self, node: ast.Return) -> None:
         self.returned.append(_NONE if node.value is None else self.visit(node.value))
