@@ -14,4 +14,6 @@ def test_each_kernel_of_the_file_is_described(kernel, arch):
     for t in (1, 63):
         names = variables(program, {"n": 200}, (4, 1, 1), (64, 1, 1), (2, 0, 0), (t, 0, 0))
         assert moved(program, names) == (4, 4)
-    assert all(not a.stands_for for a in program.assumptions)
+    unknown = [a.text for a in program.assumptions if a.stands_for]
+    # a failed assertion ends the kernel; what the thread that prints takes is not known, and said
+    assert [text.split("(")[0] for text in unknown] == ["a call of vprintf"] * (kernel == "told")

@@ -181,7 +181,7 @@ extern "C" __global__ void now_and_then(float* r, const float* v) {
 def test_atomics_that_decide_are_a_guess_unless_their_rate_was_measured(kernel, known, tmp_path):
     source = tmp_path / "atomics.cu"
     source.write_text(ATOMICS)
-    p = pa.predict(pa.from_cuda(source, kernel), pa.Launch(4096, 256), "RTX-3090")
+    p = pa.predict(pa.from_cuda(source, kernel), pa.Launch(4096, 256), "RTX-2080-Ti")
     assert (p.confidence != "guessed") is known
     found = [a for a in p.confidence_reasons if a.stands_for == "rate"]
     assert bool(found) is not known

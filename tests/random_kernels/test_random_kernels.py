@@ -30,7 +30,6 @@ from random_kernels.program import ITEMS, Declare, Field, For, If, Kernel, Load,
 SEED, TOGETHER = 1, 10
 KNOWN = {
     "wider grid": [50, 110, 141, 186, 207, 328],
-    "disagreement": [326],  # a number of 64 bits that a loop doubles has no closed form
     "corrected by execution": [154],
 }
 """What is wrong with predictions, and of which kernels: to be taken out when it is fixed."""
