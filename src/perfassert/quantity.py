@@ -284,6 +284,11 @@ class Quantity(float):
     def __getnewargs__(self) -> tuple[float, str, str]:  # type: ignore[override]
         return (float(self), self.unit, self.per)
 
+    def __deepcopy__(self, copies: dict[int, Any]) -> Quantity:
+        made = float.__new__(type(self), self)
+        made.unit, made.per = self.unit, self.per
+        return made
+
     def __str__(self) -> str:
         return format_quantity(float(self), self.unit, self.per)
 

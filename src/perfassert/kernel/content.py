@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from perfassert.source import SourceSpan
@@ -45,6 +46,24 @@ def content_digest(*values: object, folders: bool = False) -> str:
     return digest.hexdigest()
 
 
+class Encoded:
+    """The canonical encoding of a value, which stands for the value in a larger one.
+
+    Args:
+        value: what is encoded.
+        folders: as of :func:`content_digest`.
+
+    Example:
+        >>> content_digest(1, Encoded(("a", 2), folders=False)) == content_digest(1, ("a", 2))
+        True
+    """
+
+    def __init__(self, value: object, folders: bool) -> None:
+        content = bytearray()
+        _Encoder(content.extend, folders).feed_value(value)
+        self.content = bytes(content)
+
+
 class _Encoder:
     """Encoder that passes the encodings of values to ``feed``, as bytes, one after the other."""
 
@@ -53,19 +72,8 @@ class _Encoder:
         self._folders = folders
 
     def feed_value(self, value: Any) -> None:
-        for kind, feed in _ENCODINGS:
-            if isinstance(value, kind):
-                feed(self, value)
-                return
-        if hasattr(type(value), "content"):
-            self.feed_parts(b"c", type(value).__name__, value.content())
-        elif is_dataclass(value) and not isinstance(value, type):
-            parts = [getattr(value, f.name) for f in fields(value)]
-            self.feed_parts(b"c", type(value).__name__, parts)
-        elif hasattr(value, "__array_interface__"):
-            self.feed_array(value)
-        else:
-            raise TypeError(f"a {type(value).__name__} has no canonical encoding")
+        kind: Any = type(value)
+        _encoding_of(kind)(self, value)
 
     def feed_text(self, tag: bytes, text: str) -> None:
         self.feed_bytes(tag, text.encode("utf-8", "surrogatepass"))
@@ -103,9 +111,17 @@ class _Encoder:
             raise TypeError("an array of Python objects has no canonical encoding")
         self.feed_parts(b"a", str(plain.dtype), [*plain.shape, array_digest(plain)])
 
+    def feed_encoded(self, value: Encoded) -> None:
+        self._feed(value.content)
+
+    def feed_parts_of(self, value: Any) -> None:
+        """Feed a value of a class with a method ``content()``."""
+        self.feed_parts(b"c", type(value).__name__, value.content())
+
 
 _ENCODINGS: tuple[tuple[Any, Callable[[_Encoder, Any], None]], ...] = (
     (type(None), lambda e, value: e.feed_bytes(b"n", b"")),
+    (Encoded, lambda e, value: e.feed_encoded(value)),
     (bool, lambda e, value: e.feed_bytes(b"t" if value else b"f", b"")),
     (Enum, lambda e, value: e.feed_text(b"e", f"{type(value).__name__}.{value.name}")),
     (str, lambda e, value: e.feed_text(b"s", value)),
@@ -123,6 +139,24 @@ _ENCODINGS: tuple[tuple[Any, Callable[[_Encoder, Any], None]], ...] = (
     ),
 )
 """Types with their encodings; the first type that a value is an instance of decides."""
+
+
+@lru_cache(maxsize=1024)
+def _encoding_of(kind: type) -> Callable[[_Encoder, Any], None]:
+    """Return the function that encodes values of a type."""
+    for known, feed in _ENCODINGS:
+        if issubclass(kind, known):
+            return feed
+    if hasattr(kind, "content"):
+        return _Encoder.feed_parts_of
+    if is_dataclass(kind):
+        names = [f.name for f in fields(kind)]
+        return lambda e, value: e.feed_parts(
+            b"c", kind.__name__, [getattr(value, name) for name in names]
+        )
+    if hasattr(kind, "__array_interface__"):
+        return _Encoder.feed_array
+    raise TypeError(f"a {kind.__name__} has no canonical encoding")
 
 
 def array_digest(array: npt.NDArray[Any]) -> str:

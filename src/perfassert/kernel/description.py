@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
+from perfassert.kernel.content import Encoded
 from perfassert.kernel.executed import Executed, SampleWork
 from perfassert.kernel.field import Field, item_bytes
+from perfassert.kernel.fixed import FixedMapping
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
@@ -244,7 +246,7 @@ class Kernel(ABC):
             updates_per_thread=updates_per_thread,
             assumptions=assumptions,
             graph=graph,
-            latencies=dict(latencies or {}),
+            latencies=latencies or {},
         )
 
 
@@ -309,6 +311,7 @@ class Description(Kernel):
 
     def __post_init__(self) -> None:
         Kernel.__post_init__(self)
+        object.__setattr__(self, "fields", FixedMapping(self.fields))
         item_bytes(self.dtype)
         _check_counts(self, (("registers", 1), ("shared_bytes", 0)))
         what = f"kernel {in_short(self.name)}: flops"
@@ -381,6 +384,14 @@ class WrittenKernel(Description):
         """The accesses that store."""
         return tuple(a for a in self.accesses if a.direction is Direction.STORE)
 
+    def encode(self, folders: bool) -> Encoded:
+        """Return the encoding of the kernel, made once.
+
+        Args:
+            folders: see :func:`~perfassert.kernel.content.content_digest`.
+        """
+        return self.found.once((Encoded, folders), lambda: Encoded(self, folders))
+
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class AccessKernel(WrittenKernel):
@@ -409,6 +420,20 @@ class GraphKernel(WrittenKernel):
 
     graph: InstructionGraph
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Description.__post_init__(self)
+        object.__setattr__(self, "latencies", FixedMapping(self.latencies))
+
+    def encode(self, folders: bool) -> Encoded:
+        """Return the encoding of the kernel, made anew if functions give latencies.
+
+        Args:
+            folders: see :func:`~perfassert.kernel.content.content_digest`.
+        """
+        if any(map(callable, self.latencies.values())):
+            return Encoded(self, folders)
+        return WrittenKernel.encode(self, folders)
 
     def content(self) -> tuple[object, ...]:
         """Return the fields, with each latency function replaced by its values for 1 to 64 warps.

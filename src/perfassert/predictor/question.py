@@ -11,7 +11,7 @@ from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import check_block
 from perfassert.kernel.buffer import Share
 from perfassert.kernel.content import content_digest
-from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
+from perfassert.kernel.description import CompiledKernel, Kernel, WrittenKernel
 from perfassert.kernel.launch import Launch
 from perfassert.quantity import Quantity
 
@@ -108,10 +108,13 @@ def _identify(
     if code is not None:
         digest = content_digest(code.digest(), *content)
         return digest, content_digest(digest, code.built.digest)
-    digest = content_digest(known, *content)
-    if isinstance(known, BoundKernel) or not isinstance(known, Description):
-        return digest, None  # the code is not part of the content
-    return digest, content_digest(known, *content, folders=True)
+    if isinstance(known, WrittenKernel):
+        digest, key = (
+            content_digest(known.encode(folders), *content, folders=folders)
+            for folders in (False, True)
+        )
+        return digest, key
+    return content_digest(known, *content), None  # the code is not part of the content
 
 
 def _volume_content(value: Any) -> object:

@@ -113,11 +113,14 @@ class Session:
             question: what :meth:`ask` has made.
         """
 
+        made: list[PredictionValues] = []
+
         def make() -> PredictionValues:
-            return judge(question, self.model(question))
+            made.append(judge(question, self.model(question)))
+            return made[-1]
 
         values = self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
-        if not has_intact_values(values):  # somebody has written to a part that predictions share
+        if not made and not has_intact_values(values):  # somebody has written to what is shared
             values = make()
         return Answer.of_values(values, asked=Asked(question, self))
 

@@ -287,6 +287,26 @@ def test_headers_below_a_folder_of_the_system(compiled, mechanism, monkeypatch):
         assert inputs.FileStates().counts(path)
 
 
+def test_files_that_a_folder_lacks_are_looked_for_once_until_it_changes(tmp_path, monkeypatch):
+    looked, exists = [], os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: looked.append(path) or exists(path))
+
+    def lacks():
+        return inputs._has_none(str(tmp_path), ("a.h", "b.h"))
+
+    assert not lacks()  # the folder is new: what is made now could have the same time
+    os.utime(tmp_path, (1e9, 1e9))
+    assert (lacks(), lacks(), len(looked)) == (True, True, 2)
+    (tmp_path / "b.h").symlink_to("nowhere")
+    assert not lacks()
+    os.utime(tmp_path, (1e9, 1e9 + 1))
+    assert not lacks()
+    (tmp_path / "b.h").unlink()
+    os.utime(tmp_path, (1e9, 1e9 + 2))
+    assert lacks()
+    assert inputs._has_none(str(tmp_path / "none"), ("a.h",))
+
+
 @pytest.mark.usefixtures("toolchain")
 def test_states_that_were_seen_are_remembered(tmp_path, compiled, runs):
     if not inputs.can_watch():

@@ -20,8 +20,10 @@ import logging
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +44,10 @@ _SETTINGS = ("/proc/", "/sys/", "/etc/")
 """Folders without code; ``/etc`` has the linker's cache, which any installation rewrites."""
 _DEVICES = ("/dev/", "/run/")
 """Folders of devices and sockets; they have regular files if a checkout lies in memory."""
+_SYSTEM = tuple(f"{folder}{os.sep}" for folder in SYSTEM_FOLDERS)
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a folder's time tells its next change apart: file systems that count
+seconds round to one or two of them."""
 _SAME = "same content: "
 """Prefix of a record's entry that states which of some paths are the same file."""
 
@@ -59,7 +65,7 @@ class FileStates:
 
     def __init__(self, fixed: Iterable[Path] = (), by_time: Iterable[Path] = ()) -> None:
         self._identified = tuple(fixed)
-        self._by_time = tuple(f"{folder}{os.sep}" for folder in (*SYSTEM_FOLDERS, *by_time))
+        self._by_time = (*_SYSTEM, *(f"{folder}{os.sep}" for folder in by_time))
         self._known: dict[str, str] = {}
 
     @cached_property
@@ -74,6 +80,14 @@ class FileStates:
         if path not in self._known:
             self._known[path] = self.look(path)
         return self._known[path]
+
+    def match(self, record: Record) -> bool:
+        """Return True if each file has the state that the record has of it."""
+        return all(self.get(path) == state for path, state in record.others.items()) and all(
+            _has_none(folder, names)
+            or all(self.get(os.path.join(folder, name)) == ABSENT for name in names)
+            for folder, names in record.absent.items()
+        )
 
     def look(self, path: str) -> str:
         """Return the present state of a file: a digest, size and time, or a word for non-files."""
@@ -123,6 +137,26 @@ class FileStates:
         return {entry: self.look(entry) for entry in several}
 
 
+def _has_none(folder: str, names: tuple[str, ...]) -> bool:
+    """Return True if a folder has no entry of these names, False if that is not known."""
+    try:
+        info = os.stat(folder)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    if time.time_ns() - info.st_mtime_ns < _SETTLED:  # an entry could be new at the same time
+        return False
+    return _had_none(folder, (info.st_dev, info.st_ino, info.st_mtime_ns), names)
+
+
+@lru_cache(maxsize=4096)
+def _had_none(folder: str, state: tuple[int, ...], names: tuple[str, ...]) -> bool:
+    """Return True if the folder had none in a ``state`` that creations and removals change."""
+    del state  # only a key of the cache
+    return not any(os.path.lexists(os.path.join(folder, name)) for name in names)
+
+
 def _identities(paths: list[str]) -> str:
     """Return a number for each file by identity, and one for the time of its last change."""
     try:
@@ -142,6 +176,51 @@ def digest(content: bytes) -> str:
 def make_anew(key: str, make: Callable[[], Any]) -> Any:
     """A :data:`Recall` that keeps nothing."""
     return make()
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """States of the files behind one result.
+
+    A compiler looks for each header in several system folders, in vain in all but one. Files that
+    such a folder lacks are not looked for again until the folder has changed.
+    """
+
+    files: Mapping[str, str]
+
+    @cached_property
+    def absent(self) -> Mapping[str, tuple[str, ...]]:
+        """Files that are absent, by the system folder in which they were looked for."""
+        found: dict[str, tuple[str, ...]] = {}
+        for path, state in self.files.items():
+            if state == ABSENT and path.startswith(_SYSTEM):
+                folder, _, name = path.rpartition(os.sep)
+                found[folder] = *found.get(folder, ()), name
+        return found
+
+    @cached_property
+    def others(self) -> Mapping[str, str]:
+        """The other files with their states."""
+        return {
+            path: state
+            for path, state in self.files.items()
+            if not (state == ABSENT and path.startswith(_SYSTEM))
+        }
+
+    def entry(self, key: str) -> str:
+        """Return the key of the result that one of this key has with these files."""
+        return cache.key([key, self._encoded])
+
+    @cached_property
+    def _encoded(self) -> str:
+        return json.dumps(sorted(self.files.items()))
+
+
+@lru_cache(maxsize=1024)
+def _matched(key: str) -> list[Record]:
+    """Return the records of a key that matched in this process; the caller adds to them."""
+    del key
+    return []
 
 
 class Inputs:
@@ -223,23 +302,34 @@ def remember(
         FilesChanged: a file was changed while ``make`` ran.
     """
 
-    def find_or_make() -> T:
-        records: list[dict[str, str]] = cache.load(key, _records) or []
-        for files in reversed(records):
-            if all(inputs._states.get(path) == state for path, state in files.items()):
-                entry = _entry_key(key, files)
+    def find(records: Iterable[Record]) -> T | None:
+        for record in records:
+            if inputs._states.match(record):
+                entry = record.entry(key)
                 value: T | None = recall(entry, partial(cache.load, entry, read))
                 if value is not None:
-                    inputs.files = files
+                    inputs.files = dict(record.files)
+                    if record not in _matched(key):
+                        _matched(key).append(record)
                     return value
+        return None
+
+    def find_or_make() -> T:
+        known = find(_matched(key))
+        if known is not None:
+            return known
+        records: list[Record] = cache.load(key, _records) or []
+        known = find(reversed(records))
+        if known is not None:
+            return known
         value = make()
         inputs.files |= inputs._states.alike(inputs.files)
         inputs.check()
         if inputs.why_unknown:
             _say_once(inputs.why_unknown)
         else:
-            cache.store(_entry_key(key, inputs.files), write(value))
-            others = [files for files in records if files != inputs.files]
+            cache.store(Record(inputs.files).entry(key), write(value))
+            others = [r.files for r in records if r.files != inputs.files]
             cache.store(key, [*others[1 - _RECORDS :], inputs.files])
         return value
 
@@ -252,12 +342,8 @@ def remember(
     return value
 
 
-def _entry_key(key: str, files: Mapping[str, str]) -> str:
-    return cache.key([key, json.dumps(sorted(files.items()))])
-
-
-def _records(data: Any) -> list[dict[str, str]]:
-    return [{str(path): str(state) for path, state in files.items()} for files in data]
+def _records(data: Any) -> list[Record]:
+    return [Record({str(path): str(state) for path, state in files.items()}) for files in data]
 
 
 _said: set[str] = set()
