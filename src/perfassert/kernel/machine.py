@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, unique
 
+from perfassert.kernel.memo import Memo
 from perfassert.shipped import model_integer
 from perfassert.source import SourceSpan
 
@@ -310,6 +311,7 @@ class MachineCode:
         local_bytes: stack of a thread, in bytes.
         unset: parts of the constant banks that have no value in the binary.
         names: names of hardware registers and predicates in the listing.
+        found: what engines make of the code for any launch.
     """
 
     instructions: tuple[MachineInstruction, ...]
@@ -329,3 +331,4 @@ class MachineCode:
     local_bytes: int
     unset: tuple[UnsetConstant, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)
+    found: Memo = field(default_factory=Memo, init=False, repr=False)

@@ -7,7 +7,7 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,7 @@ def run_compiled(plan: ExecutionPlan) -> Execution:
     See :class:`~perfassert.engines.execution.interpreter.Interpreter`.
     """
     packing = _Packing(plan)
-    packed_result = _core().execute(np.array(packing.words, np.uint64).tobytes())
+    packed_result = _core().execute(packing.words)
     return _unpack(plan, packing, packed_result)
 
 
@@ -63,15 +63,12 @@ class _Packing:
         self.lanes = np.zeros((setting.warps, count), np.int64)
         self.held: list[npt.NDArray[Any]] = []
         self.planes: list[tuple[Plane | None, npt.NDArray[np.uint8]]] = []
-        self.banks = {bank: number for number, bank in enumerate(setting.banks)}
-        self.numbers = _numbers(plan)
-        self.words = [
-            word & (1 << 64) - 1
-            for part in (
-                self._setting(plan), self._memory(plan), self._registers(plan), self._code(plan)
-            )
-            for word in part
-        ]  # fmt: skip
+        banks = tuple(setting.banks)
+        self.code = setting.code.found.once(
+            (_PackedCode, plan.needed, banks), lambda: _PackedCode(plan, banks)
+        )
+        launch = _words(self._setting(plan), self._memory(plan), self._registers(plan))
+        self.words = launch + self.code.words
 
     def _address(self, array: npt.NDArray[Any]) -> int:
         self.held.append(array)
@@ -90,9 +87,8 @@ class _Packing:
 
     def _memory(self, plan: ExecutionPlan) -> Iterator[int]:
         setting, memory = plan.setting, plan.setting.memory
-        spaces = {o.memory.space for s in plan.steps for _, o, _ in s if o.memory is not None}
-        shared = not spaces.isdisjoint((Space.SHARED, Space.GENERIC))
-        local = not spaces.isdisjoint((Space.LOCAL, Space.GENERIC))
+        shared = not self.code.spaces.isdisjoint((Space.SHARED, Space.GENERIC))
+        local = not self.code.spaces.isdisjoint((Space.LOCAL, Space.GENERIC))
         codes = setting.codes.masks()
         yield len(codes)
         yield from codes
@@ -125,9 +121,8 @@ class _Packing:
     def _registers(self, plan: ExecutionPlan) -> Iterator[int]:
         setting = plan.setting
         values, unknown = setting.values(), setting.unknown()
-        written = {t for s in plan.steps for _, o, _ in s for t in o.targets}
-        yield len(self.numbers)
-        for register in self.numbers:
+        yield len(self.code.numbers)
+        for register in self.code.numbers:
             array, marks = values[register], unknown[register]
             rows = 0 if array is None else len(array)
             start = 0
@@ -135,7 +130,23 @@ class _Packing:
                 full = np.broadcast_to(array, (rows, WARP_LANES))
                 start = self._address(np.ascontiguousarray(full, np.uint32))
             yield from (start, rows, 0 if marks is None else int(marks[0, 0]))
-            yield from (int(register in written), int(register in setting.code.uniform))
+            yield from (int(register in self.code.written), int(register in setting.code.uniform))
+
+
+class _PackedCode:
+    """The part of the arguments that follows from the code and the needed results.
+
+    ``numbers``: the new number of each register that is used. ``written``: registers that change.
+    ``spaces``: memory spaces of its accesses. ``words``: for the core.
+    """
+
+    def __init__(self, plan: ExecutionPlan, banks: Sequence[int]) -> None:
+        operations = [o for steps in plan.steps for _, o, _ in steps]
+        self.banks = {bank: number for number, bank in enumerate(banks)}
+        self.numbers = _numbers(plan)
+        self.written = frozenset(t for o in operations for t in o.targets)
+        self.spaces = frozenset(o.memory.space for o in operations if o.memory is not None)
+        self.words = _words(self._code(plan))
 
     def _code(self, plan: ExecutionPlan) -> Iterator[int]:
         instructions = plan.setting.code.instructions
@@ -164,6 +175,12 @@ class _Packing:
         yield from (memory.space, memory.bytes, memory.offset, memory.scale, int(memory.signed))
         yield from (bank, -1 if memory.combine is None else memory.combine)
         yield int(memory.combine_signed)
+
+
+def _words(*parts: Iterator[int]) -> bytes:
+    """Return integers as words of 64 bits, negative ones by their complement."""
+    words = [word & (1 << 64) - 1 for part in parts for word in part]
+    return np.array(words, np.uint64).tobytes()
 
 
 def _numbers(plan: ExecutionPlan) -> dict[int, int]:

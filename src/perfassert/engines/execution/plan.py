@@ -28,11 +28,15 @@ class ExecutionLimits:
     accesses: int = 4_000_000
 
 
+Step = tuple[int, Micro, bool]
+"""Part of an instruction, its operation, and True if the result is needed."""
+
+
 class ExecutionPlan:
     """A launch, its limits, and the operations to execute.
 
-    ``steps`` holds, for each instruction, (part, operation, True if the result is needed).
-    ``needed`` lists the (instruction, part) pairs whose results are needed; None for all.
+    ``steps`` holds the steps of each instruction. ``needed`` lists the (instruction, part) pairs
+    whose results are needed; None for all.
     """
 
     def __init__(
@@ -40,15 +44,17 @@ class ExecutionPlan:
     ) -> None:
         self.setting = setting
         self.limits = limits
-        self.steps = tuple(
-            tuple(_steps(number, instruction, needed))
-            for number, instruction in enumerate(setting.code.instructions)
+        self.needed = needed
+        instructions = setting.code.instructions
+        self.steps = setting.code.found.once(
+            (ExecutionPlan, needed),
+            lambda: tuple(tuple(_steps(n, i, needed)) for n, i in enumerate(instructions)),
         )
 
 
 def _steps(
     number: int, instruction: MachineInstruction, needed: frozenset[tuple[int, int]] | None
-) -> list[tuple[int, Micro, bool]]:
+) -> list[Step]:
     steps = []
     for part, operation in enumerate(instruction.operations):
         wanted = needed is None or (number, part) in needed

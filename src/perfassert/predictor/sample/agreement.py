@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -43,18 +44,41 @@ class Disagreement:
     span: SourceSpan | None
 
 
-@dataclass(frozen=True, slots=True)
 class _Places:
-    """Places that the threads of executed blocks access.
+    """Places that the warps of executed blocks access, in the order of time.
 
-    ``at``: offsets in bytes from the start of the field, by thread and then in the order of time.
-    ``requests``: warp instructions with an active lane. ``whole``: True if no access is left out.
+    Attributes:
+        warps: warp of each request, [requests], ascending.
+        at: offsets in bytes from the start of the field, [requests, lanes].
+        active: lanes that access, at least one of each request.
+        whole: True if no access is left out.
     """
 
-    threads: IntArray
-    at: IntArray
-    requests: int
-    whole: bool
+    def __init__(self, warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> None:
+        some = active.any(axis=-1)
+        order = np.flatnonzero(some)[np.argsort(warps[some], kind="stable")]
+        self.warps, self.at, self.active = warps[order], at[order], active[order]
+        self.whole = whole
+
+    @property
+    def requests(self) -> int:
+        """Warp instructions with an active lane."""
+        return len(self.warps)
+
+    @cached_property
+    def by_thread(self) -> tuple[IntArray, IntArray]:
+        """Threads and offsets of all accesses, by thread and then in the order of time."""
+        threads = (self.warps[:, None] * WARP_LANES + np.arange(WARP_LANES))[self.active]
+        order = np.argsort(threads, kind="stable")
+        return threads[order], self.at[self.active][order]
+
+    def distances(self, other: _Places) -> IntArray | None:
+        """Return the distances from another's places if both make the same requests, else None."""
+        if not np.array_equal(self.warps, other.warps):
+            return None
+        if not np.array_equal(self.active, other.active):
+            return None
+        return (self.at - other.at)[self.active]
 
 
 class Agreement:
@@ -111,9 +135,11 @@ class Agreement:
             address = self.kernel.program.instructions[access.instruction].address
             if start is None or access.rests_on or address in self.unknown:
                 continue
-            closed = closed or self._closed_form_places(group, effective_launch)
             executed = self._executed_places(access, address, start)
             self.compared += 1
+            if not executed.requests and not executed.whole:
+                continue  # warps were cut before
+            closed = closed or self._closed_form_places(group, effective_launch)
             difference = self._compare_places(access, closed, int(offset), executed)
             if difference is not None:
                 yield difference
@@ -133,7 +159,9 @@ class Agreement:
         block = np.repeat(np.arange(len(standing)), [len(s) for s in standing])
         warp = block[:, None] * warps + np.arange(rows) % warps
         whole = bool((lanes.weight == 1.0).all()) and standing == all_standing
-        return _in_order(warp, lanes.addresses, lanes.active, whole)
+        shape = -1, WARP_LANES
+        at, active = lanes.addresses.reshape(shape), lanes.active.reshape(shape)
+        return _Places(warp.reshape(-1), at, active, whole)
 
     def _executed_places(self, access: BoundAccess, address: int, start: int) -> _Places:
         touches = [
@@ -141,13 +169,13 @@ class Agreement:
         ]
         if not touches:
             none = np.empty((0, WARP_LANES), np.int64)
-            return _in_order(none[:, 0], none, none != 0, not len(self.run.cut))
+            return _Places(none[:, 0], none, none != 0, not len(self.run.cut))
         at = np.concatenate([t.addresses.astype(np.int64) for t in touches])
         active = np.concatenate([t.lanes for t in touches])
         if access.space == "global":
             active &= at >> SPAN_BITS > 0
         warps = np.concatenate([t.warps for t in touches])
-        return _in_order(warps, at - start, active, not len(self.run.cut))
+        return _Places(warps, at - start, active, not len(self.run.cut))
 
     def _compare_places(
         self, access: BoundAccess, closed: _Places, offset: int, executed: _Places
@@ -156,14 +184,18 @@ class Agreement:
 
         Where either is not whole, the first places of each thread are compared.
         """
+        far = executed.distances(closed)
+        if far is not None and not _from_one_start(access, far - offset).any():
+            return None
         count = self.run.warps_per_block * len(self.blocks) * WARP_LANES
-        expected, observed = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
+        threads_of, places = executed.by_thread
+        threads_by, forms = closed.by_thread
+        expected, observed = (np.bincount(t, minlength=count) for t in (threads_by, threads_of))
         missing = observed < expected if executed.whole else np.zeros(count, np.bool_)
         missing = missing | (observed > expected if closed.whole else np.zeros(count, np.bool_))
         common = np.minimum(expected, observed)
-        far = executed.at[_first(executed, common)] - closed.at[_first(closed, common)] - offset
-        if access.space != "global" and len(far):  # where the array starts is the compiler's
-            far = far - far[0]
+        far = places[_first(threads_of, common)] - forms[_first(threads_by, common)] - offset
+        far = _from_one_start(access, far)
         if missing.any():
             observation = f"touch memory {int(observed.sum())} times, and {int(expected.sum())} by"
         elif far.any():
@@ -202,6 +234,14 @@ class Agreement:
                     f"{int(own.sum())} times, and {int(counts.sum())} by the graph",
                     span,
                 )
+
+
+def _from_one_start(access: BoundAccess, far: IntArray) -> IntArray:
+    """Return distances less the first one, unless in global memory.
+
+    Where an array starts in another memory is the compiler's choice.
+    """
+    return far - far[0] if access.space != "global" and len(far) else far
 
 
 def _issue_counts(kernel: BoundKernel, warps: int) -> dict[int, tuple[IntArray, SourceSpan | None]]:
@@ -251,19 +291,11 @@ def _iterations(group: AccessGroup) -> int:
     return prod(ranges[s][1] - ranges[s][0] + 1 for s in group.loops)
 
 
-def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> _Places:
-    threads = np.broadcast_to(warps[..., None] * WARP_LANES + np.arange(WARP_LANES), at.shape)[
-        active
-    ]
-    order = np.argsort(threads, kind="stable")
-    return _Places(threads[order], at[active][order], int(active.any(axis=-1).sum()), whole)
-
-
-def _first(places: _Places, counts: IntArray) -> BoolArray:
+def _first(threads: IntArray, counts: IntArray) -> BoolArray:
     """Return a mask of the first ``counts`` places of each thread."""
-    if len(places.threads) == counts.sum():
-        return np.ones(len(places.threads), np.bool_)
-    start = np.searchsorted(places.threads, np.arange(len(counts)))
-    rank = np.arange(len(places.threads)) - start[places.threads]
-    mask: BoolArray = rank < counts[places.threads]
+    if len(threads) == counts.sum():
+        return np.ones(len(threads), np.bool_)
+    start = np.searchsorted(threads, np.arange(len(counts)))
+    rank = np.arange(len(threads)) - start[threads]
+    mask: BoolArray = rank < counts[threads]
     return mask
