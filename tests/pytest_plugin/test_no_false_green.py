@@ -286,7 +286,7 @@ VANISHED = {
     "call removed": "\ndef test_copy(perf):\n    assert perf(copy(), domain=N, block=256)\n",
     "another of its name": f"{GATE}\ndef test_copy():\n    pass\n",
     "device left out": GATE.replace("\ndef", "\n@pytest.mark.perf(devices=['l40'])\ndef").replace(
-        "perf.no_regression(", "(lambda p: p)("
+        "perf.no_regression(", "(lambda p: p.expect(registers='> 0'))("
     ),
 }
 
