@@ -24,7 +24,7 @@ CACHES = {
     "frontends/machine/registers.py consecutive_registers": "names of registers",
     "frontends/machine/sass.py parse_operand": "the text of an operand",
     "frontends/toolchain/inputs.py _had_none": "names that a folder lacks, by its last change",
-    "frontends/toolchain/inputs.py _matched": "states of files, which are compared before use",
+    "frontends/toolchain/inputs.py _known_records": "states of files, compared before use",
     "frontends/toolchain/names.py demangle": "the text of a name",
     "frontends/toolchain/tools.py _candidates": "installed tools, by name and environment",
     "frontends/toolchain/tools.py _package_on": "folders of a package, by name and import path",
@@ -51,6 +51,8 @@ CONTEXT_VARIABLES = {
     "frontends/toolchain/ahead.py _on_miss": "who is told of a compilation; changes no result",
 }
 KEPT_BY_VALUES = {
+    "engines/execution/compiled.py": "code as the core takes it, by the results that are needed",
+    "engines/execution/plan.py": "the operations of code, by the results that are needed",
     "engines/volume/executed.py": "bytes that executed blocks touch, by granularity",
     "engines/volume/written.py": "expressions of a described kernel, by names and values",
     "frontends/access_graph.py": "the graph of a described kernel",

@@ -1,4 +1,4 @@
-"""Builds in threads: each thing is made once, and errors belong to whoever wants it."""
+"""Compilations in threads: each thing is made once, and errors belong to whoever wants it."""
 
 import threading
 
@@ -90,20 +90,17 @@ def sources(tmp_path, *texts):
     return [Source(path, "cuda", "k") for path in paths]
 
 
-def test_what_comes_later_is_built_meanwhile(tmp_path, started):
-    wanted = [(source, "sm_80") for source in sources(tmp_path, "1", "2", "3")]
+def test_what_comes_later_is_compiled_meanwhile(tmp_path, started):
+    wanted = [(source, "sm_80") for source in sources(tmp_path, "1", "2", "3", "4")]
     with ahead.build_ahead(wanted):
         ahead.build(*wanted[0])
-        while len(started) < 6:
+        while [name for name, _ in started].count("NVRTC") < 4:
             threading.Event().wait(0.01)
-        assert [ahead.build(*one).kernel for one in wanted] == ["k"] * 3
-    assert sorted(set(started)) == [
-        ("NVRTC", "MainThread"),
-        ("NVRTC", "perfassert-ahead"),
-        ("nvdisasm", "MainThread"),
-        ("nvdisasm", "perfassert-ahead"),
-    ]
-    assert len(started) == 6
+        assert [ahead.build(*one).kernel for one in wanted] == ["k"] * 4
+    assert set(started) == {
+        ("NVRTC", "MainThread"), ("NVRTC", "perfassert-ahead"), ("nvdisasm", "MainThread"),
+    }  # fmt: skip
+    assert [name for name, _ in started].count("nvdisasm") <= 3  # one reads several modules
 
 
 def test_what_is_remembered_starts_nothing(tmp_path, started):

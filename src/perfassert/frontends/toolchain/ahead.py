@@ -1,7 +1,8 @@
-"""Builds in threads of what will be needed soon; compilers run beside as processes.
+"""Compilations in threads of what will be needed soon; compilers run beside as processes.
 
-The builds only fill the cache. A failed build is forgotten: the caller that needs the kernel builds
-it again and gets the error. If the cache holds everything, no thread starts.
+They only fill the cache. A failed one is forgotten: the caller that needs the kernel compiles it
+again and gets the error. If the cache holds everything, no thread starts. What is compiled is not
+disassembled here: whoever needs a kernel has nvdisasm read all modules that wait by then.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from perfassert.system.process_pool import cores
 from . import build as builds
 from .binary import Binary, Source
 from .inputs import Recall, make_anew
+from .listing import forget_waiting
 
 Wanted = tuple[Source, str]
 """A source, and the architecture to compile it for."""
@@ -25,19 +27,20 @@ _on_miss: ContextVar[OnMiss | None] = ContextVar("on_miss", default=None)
 
 
 class Ahead:
-    """Pool of threads that build; one core is left for the build that the caller waits for."""
+    """Pool of threads that compile; one core is left for the build that the caller waits for."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max(1, cores() - 1), "perfassert-ahead")
 
     def start(self, wanted: Iterable[Wanted]) -> None:
-        """Start to build these in order; the cache answers the builds that it holds."""
+        """Start to compile these in order, unless the cache holds their machine code."""
         for source, arch in wanted:
-            self._pool.submit(builds.build, source, arch)
+            self._pool.submit(builds.compile_for_later, source, arch)
 
     def close(self) -> None:
-        """Cancel builds that have not started; running ones end by themselves."""
+        """Cancel compilations that have not started; running ones end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        forget_waiting()
 
 
 @contextmanager
@@ -62,7 +65,7 @@ def on_cache_miss(callback: OnMiss) -> Iterator[None]:
 
 @contextmanager
 def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
-    """Build entries of ``wanted`` in threads, once the block compiles the first one before them."""
+    """Compile entries of ``wanted`` in threads, once the block compiles one before them."""
     ahead: list[Ahead] = []
 
     def start_later(source: Source, arch: str) -> None:

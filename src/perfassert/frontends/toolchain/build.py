@@ -97,6 +97,37 @@ def compiled_module(source: Source, arch: str) -> CompiledModule:
     return _of_one_state(source, arch, modules.module)
 
 
+class _NotBuilt(Exception):
+    """The cache does not hold what was asked for."""
+
+
+def is_built(source: Source, arch: str) -> bool:
+    """Return True if the cache holds the machine code of a kernel."""
+
+    def raise_not_built(source: Source, arch: str) -> None:
+        raise _NotBuilt
+
+    try:
+        build(source, arch, raise_not_built)
+    except _NotBuilt:
+        return False
+    return True
+
+
+def compile_for_later(source: Source, arch: str) -> None:
+    """Compile a source, whose code the next run of nvdisasm for the architecture then reads.
+
+    Raises :class:`KernelSourceError` and :class:`ToolchainMissing` as :func:`build` does.
+    """
+    if is_built(source, arch):
+        return
+    if source.kind != "cubin":
+        parameters(source, arch)  # may need a second compilation
+    made = compiled_module(source, arch)
+    cubin = Cubin(made.cubin, str(source.path))
+    listing.disassemble_later(_disassembler(made.arch or cubin.arch), cubin, made.cubin)
+
+
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     """Return the binary with layouts of its constants, taken from debug information."""
     if source.kind != "cuda" or not (binary.unset or binary.valued):

@@ -29,7 +29,7 @@ from perfassert.version import VERSION
 
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 18
+_FORMAT = 19
 _LEVEL = 1  # level of zlib; 1 already shrinks listings to a tenth
 _UNSEEN = 1 / 64  # share of the bound that is written between two scans of the folder, on average
 _SUFFIX = ".kernel"

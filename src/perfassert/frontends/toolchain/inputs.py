@@ -45,7 +45,7 @@ _SETTINGS = ("/proc/", "/sys/", "/etc/")
 _DEVICES = ("/dev/", "/run/")
 """Folders of devices and sockets; they have regular files if a checkout lies in memory."""
 _SYSTEM = tuple(f"{folder}{os.sep}" for folder in SYSTEM_FOLDERS)
-_SETTLED = 2_000_000_000
+_SETTLED_NS = 2_000_000_000
 """Nanoseconds after which a folder's time tells its next change apart: file systems that count
 seconds round to one or two of them."""
 _SAME = "same content: "
@@ -145,7 +145,7 @@ def _has_none(folder: str, names: tuple[str, ...]) -> bool:
         return True
     except (OSError, ValueError):
         return False
-    if time.time_ns() - info.st_mtime_ns < _SETTLED:  # an entry could be new at the same time
+    if time.time_ns() - info.st_mtime_ns < _SETTLED_NS:  # an entry could be new at the same time
         return False
     return _had_none(folder, (info.st_dev, info.st_ino, info.st_mtime_ns), names)
 
@@ -191,12 +191,12 @@ class Record:
     @cached_property
     def absent(self) -> Mapping[str, tuple[str, ...]]:
         """Files that are absent, by the system folder in which they were looked for."""
-        found: dict[str, tuple[str, ...]] = {}
+        names: dict[str, tuple[str, ...]] = {}
         for path, state in self.files.items():
             if state == ABSENT and path.startswith(_SYSTEM):
                 folder, _, name = path.rpartition(os.sep)
-                found[folder] = *found.get(folder, ()), name
-        return found
+                names[folder] = *names.get(folder, ()), name
+        return names
 
     @cached_property
     def others(self) -> Mapping[str, str]:
@@ -217,7 +217,7 @@ class Record:
 
 
 @lru_cache(maxsize=1024)
-def _matched(key: str) -> list[Record]:
+def _known_records(key: str) -> list[Record]:
     """Return the records of a key that matched in this process; the caller adds to them."""
     del key
     return []
@@ -309,13 +309,13 @@ def remember(
                 value: T | None = recall(entry, partial(cache.load, entry, read))
                 if value is not None:
                     inputs.files = dict(record.files)
-                    if record not in _matched(key):
-                        _matched(key).append(record)
+                    if record not in _known_records(key):
+                        _known_records(key).append(record)
                     return value
         return None
 
     def find_or_make() -> T:
-        known = find(_matched(key))
+        known = find(_known_records(key))
         if known is not None:
             return known
         records: list[Record] = cache.load(key, _records) or []
