@@ -129,7 +129,7 @@ class Pruner:
         """Return the dependences whose source can cause the stall reason.
 
         Since Volta, warps wait for constant loads in the same way as for shared memory. If an
-        execution dependence has no other source, constant loads are returned.
+        execution dependence has no other source, the constant loads are its sources.
         """
         edges = list(dependences)
         kept = self._able(reason, edges)

@@ -210,7 +210,7 @@ def _within_range(number: int) -> int | None:
 
 
 def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
-    """Return the product of two values, of which at least one must be uniform to be known."""
+    """Return the product of two values; the differences are unknown if both values vary."""
     for a, b in ((one, other), (other, one)):
         if a.is_uniform and a.base is not None:
             return scale(b, a.base) if a.base else _ZERO
