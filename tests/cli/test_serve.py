@@ -102,8 +102,8 @@ def test_files_and_devices(folder):
 @pytest.mark.parametrize(
     ("asked", "wrong"),
     [
-        (b"nonsense", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"nonsense", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
         (b"[1]", "is an object"),
         (b'{"tool": "shell"}', "unknown tool"),
         (b'{"tool": "confine"}', "unknown tool"),

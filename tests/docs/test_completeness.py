@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 import yaml
@@ -155,3 +156,16 @@ def test_the_readme_says_how_right_predictions_are() -> None:
     rows, share = re.findall(r"^\| all +\| (\d+) +\| ([\d.]+ %)", page, re.M)[0]
     (sentence,) = re.findall(r"<!-- accuracy -->(.*)<!-- end -->", README.read_text("utf-8"))
     assert sentence.startswith(f"{share} of {rows} measured rows lie within the error")
+    medians = sorted(_unseen_medians(page))
+    (typical,) = re.findall(r"<!-- median -->(.*)<!-- end -->", README.read_text("utf-8"))
+    assert typical == (
+        f"{median(medians):.1f} % (median of {len(medians)} suites of measurements; the "
+        f"best has {medians[0]:.1f} %, the worst {medians[-1]:.1f} %)"
+    )
+
+
+def _unseen_medians(page: str) -> Iterator[float]:
+    """Yield the median error of the time of each suite, over rows to which nothing was fitted."""
+    for suite in page.split("\n## "):
+        unseen = suite.partition("Rows that were used for fitting")[0]
+        yield from map(float, re.findall(r"^\| `time` +\| [1-9]\d* +\| ([\d.]+) %", unseen, re.M))

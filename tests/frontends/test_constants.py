@@ -79,13 +79,13 @@ def test_structures_and_arrays(inside):
         ({"zzz": 3}, "symbols of the binary: factors, inside, limit, reach"),
         ({"limit": 2**40}, "has 32 bits"),
         ({"limit": 1.5, "reach": ctypes.c_int * 4}, "does not fit"),
-        ({"factors": 1.0}, "give an array"),
+        ({"factors": 1.0}, "give a typed array"),
         ({"factors": np.zeros(5)}, "has 32 bytes"),
         ({"factors": [1.0] * 5}, "has 32 bytes"),
         ({"inside": {32: 1}}, "has 32 bytes"),
         ({"inside": {"lo": 1}}, r"no member 'lo'.*low\[0\]"),
         ({"inside.low[1]": 1.5}, r"'inside.low\[1\]'.*is int"),
-        ({"inside": 5, "inside.count": 1}, "'inside' has a value of its own"),
+        ({"inside": 5, "inside.count": 1}, "'inside' has a value, too"),
     ],
 )
 def test_refused_constants(constants, said):

@@ -214,7 +214,7 @@ BROKEN = [
     ("devices", lambda: [ROOT / "pyproject.toml"], "must be that of the file"),
     ("frontends", lambda: {"ir": id}, "'ir' is not a suffix"),
     ("frontends", lambda: {".ir": 1}, "1 is not a function"),
-    ("report_formats", lambda: {"a-b": id}, "'a-b' is no name of a format"),
+    ("report_formats", lambda: {"a-b": id}, "'a-b' is not a valid name"),
     ("report_formats", lambda: {"csv": 1}, "1 is not a function"),
 ]  # fmt: skip
 

@@ -84,7 +84,7 @@ def test_a_guess_is_no_reason_to_tighten(pytester, monkeypatch):
         result = pytester.runpytest("--perf-device", "a100", "-W", "default", *options)
         result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["better than their baselines by a guess; give what is missing*", "  test_scattered*"]
+        ["better than their baselines, but the prediction is a guess; *", "  test_scattered*"]
     )
     result.stdout.no_fnmatch_line("*tighten them*")
     result = pytester.runpytest("--perf-device", "a100", "-W", "default", "--perf-ratchet")

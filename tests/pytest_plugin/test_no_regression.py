@@ -336,7 +336,7 @@ class TestOtherModel:
         result = run(kept)
         result.assert_outcomes(passed=4)
         result.stdout.fnmatch_lines(
-            ["of another version of the model; accept those whose code is unchanged: *--perf-*",
+            ["written by another version of the model; accept those whose code is unchanged: *",
              "  *test_copy on A100-SXM4-40GB: it was made by version 0.1 of the model, and this *"]
         )  # fmt: skip
 

@@ -50,7 +50,7 @@ def test_a_baseline_keeps_what_the_source_launches(kept):
     assert entry["source_launches"] == "scale<4><<<n / 256, 256>>>"
     result = run(kept, "--perf-strict")
     result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*launched otherwise*")
+    result.stdout.no_fnmatch_line("*the source launches*")
 
 
 HOST = """
@@ -113,7 +113,7 @@ def test_other_launches_are_said_and_fail_under_strict(kept, file, old, new, now
     path.write_text(path.read_text().replace(old, new))
     result = run(kept)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["launched otherwise by the source: *", f"*{now}"])
+    result.stdout.fnmatch_lines(["the source launches other grids or blocks: *", f"*{now}"])
     run(kept, "--perf-strict").assert_outcomes(failed=1)
     run(kept, "--perf-update").assert_outcomes(passed=1)
     run(kept, "--perf-strict").assert_outcomes(passed=1)

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, TextIO
 from perfassert.cli.command import add_command
 
 _LONGEST = 1 << 20
-"""Most bytes of a line; a longer line is refused."""
+"""Largest number of bytes of a line; a longer line is answered with an error."""
 _WAITING = 1 << 14
-"""Most questions that are read before the first of them is answered."""
+"""Largest number of questions that are read ahead of the answers."""
 
 
 def add(commands: Any) -> None:
@@ -38,7 +38,7 @@ def _serve(options: argparse.Namespace) -> int:
     from perfassert.cli.tools import confine
 
     confine()
-    # What prints, a library or a compiler that it starts, must not write between answers.
+    # Output of libraries and compilers goes to standard error, so that it cannot mix with answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     serve(sys.stdin.buffer, answers)
@@ -46,7 +46,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def serve(questions: BinaryIO, answers: TextIO) -> None:
-    """Answer every line in order; return at the end of the questions.
+    """Answer every line in order; return at the end of ``questions``.
 
     A thread reads ahead, so that a client may write all of its questions before it reads an answer.
     """
@@ -64,7 +64,7 @@ def serve(questions: BinaryIO, answers: TextIO) -> None:
 
 
 def _read_lines(questions: BinaryIO) -> Iterator[bytes]:
-    """Yield lines; a line that is too long is cut just above the limit."""
+    """Yield lines; of a line above the limit, only the first ``_LONGEST + 1`` bytes are kept."""
     while line := questions.readline(_LONGEST + 1):
         yield line
         while len(line) > _LONGEST and not line.endswith(b"\n"):
@@ -80,11 +80,11 @@ def answer(line: bytes) -> dict[str, Any]:
     from perfassert.cli.tool_calls import call_tool, describe_tools, error_text
 
     if len(line) > _LONGEST:
-        return {"id": None, "error": f"a line of more than {_LONGEST} bytes"}
+        return {"id": None, "error": f"the line has more than {_LONGEST} bytes"}
     try:
         question = json.loads(line)
     except (ValueError, RecursionError):
-        return {"id": None, "error": "the line is no JSON"}
+        return {"id": None, "error": "the line is not valid JSON"}
     if not isinstance(question, dict):
         return {"id": None, "error": 'a question is an object: {"id": 1, "tool": "predict", …}'}
     number = question.get("id")

@@ -1,7 +1,8 @@
-"""Launches, tests and commands that a change can affect; a file maps commands to sources.
+"""Launches, tests and commands that a change of kernels can affect.
 
-A kernel affects nothing if both sides have the same machine code and the same predictions of its
-launches. Tests of the other kernels are found by the kernels' names in the repository's baselines.
+A kernel is unaffected if its machine code and the predictions of its launches are the same on both
+sides. Tests of affected kernels are found by the names of kernels in the repository's baselines. A
+file of the user says which commands to run for which kernels or source files.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from perfassert.report.markdown_parts import code, words
 if TYPE_CHECKING:  # a comparison without launches predicts nothing
     from perfassert.comparison.launched import LaunchComparison
 
-_LISTED = 40  # of one kind, in text
+_LISTED = 40  # items of one kind that the text lists
 
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """Command to run if a kernel's name or file, as ``of`` says, matches ``pattern``."""
+    """Command to run if an affected kernel matches ``pattern``.
+
+    ``of`` is ``"files"`` if the pattern is for the kernel's file, else it is for the kernel's name.
+    """
 
     of: str
     pattern: str
@@ -37,9 +41,10 @@ class CommandPattern:
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Affected items, sorted by name; the commands are only listed and not run.
+    """Affected items, sorted by name; the commands are listed and not run.
 
-    The items are kernels with their files, labels of launches, tests, and files of baselines.
+    ``kernels`` are pairs of name and file, ``launches`` are labels, ``tests`` are node IDs, and
+    ``baselines`` are files.
     """
 
     kernels: tuple[tuple[str, str], ...]
@@ -95,10 +100,10 @@ def find_affected(
     roots: Sequence[Path],
     commands: Sequence[CommandPattern],
 ) -> Affected:
-    """Return what a change affects.
+    """Return the kernels, launches, tests and commands that a change affects.
 
-    ``roots`` are the repository in the head, then in the base. Files are relative to them, and
-    baselines are read from the first.
+    ``roots`` are two checkouts of the repository: the head, then the base. Files are reported
+    relative to them. Baselines are read from the head.
     """
     moved = _moved_launches(times)
     kernels = [k for k in code_diff.kernels if not k.has_same_code or _is_launched(k, moved, times)]
@@ -120,7 +125,7 @@ def find_affected(
 
 
 def _moved_launches(times: LaunchComparison | None) -> set[str]:
-    """Return launches whose predictions differ in anything that is compared."""
+    """Return the labels of launches whose predictions differ in any compared value."""
     items = times.comparison.items if times is not None else ()
     return {i.key.test for i in items if i.status is not Status.SAME or i.components or i.metrics}
 
@@ -131,7 +136,7 @@ def _is_launched(kernel: KernelDiff, moved: set[str], times: LaunchComparison | 
 
 
 def _tests_of(names: Sequence[str], root: Path) -> Iterator[tuple[str, str]]:
-    """Yield files of baselines, with the tests that predict one of the kernels."""
+    """Yield pairs of a baseline file and a test in it that predicts one of the kernels."""
     for path in _baseline_files(root):
         module = files.module_of(path)
         suffix = ".toml" if module.suffix == ".perf" else ".py"

@@ -16,8 +16,11 @@ from perfassert.quantity import Quantity, round_significant, to_integer
 from perfassert.source import Assumption, SourceSpan
 
 CONFIDENCES = ("measured", "extrapolated", "guessed")
-"""Confidences, from the surest. Measured: the kind of kernel was measured on this architecture;
-extrapolated: another was; guessed: too much of the prediction rests on assumed values."""
+"""Confidences, highest first.
+
+Measured: this kind of kernel was measured on this architecture. Extrapolated: it was not. Guessed:
+too much of the prediction depends on assumed values.
+"""
 LIMITERS = (
     "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
 )  # fmt: skip
@@ -75,18 +78,18 @@ class Advice:
     Attributes:
         optimizer: its name: ``"Loop Unrolling"``, ``"Coalescing"``, …
         category: ``"stall elimination"``, ``"latency hiding"`` or ``"parallel"``.
-        speedup: old over new predicted time, with the change carried out on the model.
-        importance: fraction of all samples that it is about.
+        speedup: predicted time without the change, divided by the predicted time with it.
+        importance: fraction of all samples that the suggestion concerns.
         suggestion: what to do, in a sentence.
         hotspots: up to five mappings: ``def`` and ``use`` (definition and use, as
             ``"file.cu:line"`` or node), ``distance`` in instructions between them, their
-            ``importance`` and ``speedup`` (by the formula), and where they lie.
-        formula_speedup: old over new time by the estimator of the paper, if all hotspots are fixed.
-        context: of the hottest hotspot: ``function``, ``loop``, ``stall``; ``estimate`` is
-            ``"compiled"`` where the change was compiled and predicted, ``"simulation"``, or
-            ``"formula"`` where ``speedup`` is the paper's.
-        proof: what was compiled or launched otherwise, with both predicted times; None where the
-            change was simulated only.
+            ``importance`` and ``speedup`` (by the paper's formula), and the definition's place.
+        formula_speedup: speedup by the estimator of the paper if all hotspots are fixed.
+        context: ``function``, ``loop`` and ``stall`` of the hottest hotspot. ``estimate`` says how
+            ``speedup`` was obtained: ``"compiled"`` if the change was compiled and predicted,
+            ``"simulation"`` if it was only simulated, ``"formula"`` if it is the paper's estimate.
+        proof: the change that was compiled or launched, with the predicted times before and after;
+            None if the change was only simulated.
 
     Example:
         >>> import perfassert as pa
@@ -115,11 +118,12 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A change that a compiler makes on a copy, in place of its author.
+    """An automatic change of the source or the compiler options, to test a suggestion.
 
-    ``optimizer``: whose advice it is; ``name``: an option, or the edit; ``changes`` as
-    :func:`perfassert.whatif` takes them; ``suggestion``: what an author would do, where the advice
-    does not say it; ``whole``: no author could do more.
+    ``optimizer`` names the optimizer whose advice is tested. ``name`` is the compiler option or the
+    edit. ``changes`` are arguments of :func:`perfassert.whatif`. ``suggestion`` says what an author
+    should do; it is empty if the advice says so already. ``whole`` is True if the trial makes the
+    whole suggested change, so that an edit by hand could gain no more.
     """
 
     optimizer: str
@@ -131,9 +135,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """A trial with its predicted ``time``, or the reason why there is none (``error``).
+    """Result of a trial: its predicted ``time``, or the reason why there is none (``error``).
 
-    ``registers`` and ``spill_bytes`` of a thread; ``occupancy`` as a fraction.
+    ``registers`` and ``spill_bytes`` are per thread; ``occupancy`` is a fraction.
     """
 
     trial: Trial
@@ -146,9 +150,9 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class LineWait:
-    """Warps at the line ``file:line`` wait for what ``for_file:for_line`` has begun.
+    """Wait of the warps at ``file:line`` for an instruction at ``for_file:for_line``.
 
-    ``stall``: why; ``share`` of all samples of warps.
+    ``stall`` is the stall reason. ``share`` is the fraction of all samples of warps.
     """
 
     file: str
@@ -163,9 +167,10 @@ class TimelineSpan(NamedTuple):
     """Cycles of an SM that a warp spends for one reason.
 
     Attributes:
-        start, end: whole cycles since the launch.
+        start, end: integer cycles since the launch.
         reason: a key of :attr:`Prediction.stalls`, or ``"launch"`` or ``"drain"``.
-        place: ``"file:line"`` of the instruction that the warp issues next, else its operation.
+        place: ``"file:line"`` of the instruction that the warp issues next; its operation if the
+            line is unknown.
     """
 
     start: int
@@ -175,16 +180,16 @@ class TimelineSpan(NamedTuple):
 
 
 Lane = tuple[TimelineSpan, ...]
-"""Spans of one place for a resident warp, one after the other; later blocks take the place over."""
+"""Spans of one warp slot in order of time; warps of later blocks reuse the slot."""
 
 
 class Timeline(tuple[Lane, ...]):
-    """The lanes of the warps of a scheduler; ``seal``: digest of what the predictor made."""
+    """The lanes of a scheduler's warp slots; ``seal`` is a digest of the predictor's result."""
 
     seal: str
 
     def __new__(cls, lanes: Iterable[Lane], seal: str) -> Timeline:
-        """Make a tuple of the lanes."""
+        """Create a timeline from lanes."""
         made = super().__new__(cls, lanes)
         made.seal = seal
         return made
@@ -192,10 +197,12 @@ class Timeline(tuple[Lane, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Stalls and advice: shares of the warps' time, and the changes that would help.
+    """Stalls and advice of a prediction.
 
-    ``waits``: the longest first. ``seal``: digest of the predictor's result. ``trials``: what was
-    compiled with a change. ``left_out``: what was not, and ``reason``: why.
+    ``stalls`` maps reasons to fractions of the warps' time. ``advice`` lists changes that would
+    help; None if it was not determined. ``waits`` begins with the longest. ``trials``
+    were compiled and predicted. ``left_out`` are the trials that were not, for ``reason``. ``seal``
+    is a digest of the predictor's result.
     """
 
     stalls: Mapping[str, float]
@@ -252,18 +259,18 @@ class PredictionValues:
 
     @property
     def errors(self) -> Mapping[str, float | None]:
-        """Relative error of each metric, which nine of ten predictions stay below.
+        """Relative error of each metric that nine of ten predictions of this kind stay below.
 
-        0 for a fact; of an extrapolated prediction that of the kinds most like it; None where
-        nothing is known.
+        The error is 0 for a fact and None if it is unknown. For an extrapolated prediction it is
+        the error of the most similar kinds.
         """
         return MappingProxyType({name: band.error for name, band in self.error_bands.items()})
 
     @property
     def headroom(self) -> float | None:
-        """Predicted time over :attr:`speed_of_light`: how many times as fast the launch could be.
+        """Predicted time divided by :attr:`speed_of_light`: the largest possible speedup.
 
-        None where the speed of light is 0 or unknown.
+        None if the speed of light is 0 or unknown.
 
         Example:
             >>> import perfassert as pa
@@ -277,7 +284,7 @@ class PredictionValues:
         return round_significant(float(self.time) / least) if least else None
 
     def error_band(self, metric: str) -> ErrorBand:
-        """Error band of a metric; of one that a plug-in adds, the widest known band counts.
+        """Return the error band of a metric; for a metric of a plug-in, the widest known band.
 
         Args:
             metric: its name, as :meth:`expect` takes it.
@@ -290,7 +297,7 @@ class PredictionValues:
 
 
 def values_data(values: PredictionValues) -> dict[str, Any]:
-    """Convert to plain data that JSON can hold; numbers in base units."""
+    """Convert to plain data for JSON; numbers are in base units."""
     return {
         "kernel": values.kernel,
         "kernel_kind": values.kernel_kind.value,
@@ -326,14 +333,14 @@ def values_data(values: PredictionValues) -> dict[str, Any]:
 
 
 def read_values(kind: type[V], data: Mapping[str, Any]) -> V:
-    """Read what :func:`values_data` gave.
+    """Read the values of a prediction from the data of :func:`values_data`.
 
     Args:
-        kind: class of values, the other fields of which have defaults.
+        kind: class to construct. Fields that :class:`PredictionValues` does not have need defaults.
         data: plain data.
 
     Raises:
-        PredictionDataError: damaged data; the key is named.
+        PredictionDataError: damaged data; the message names the key.
     """
     root = DataNode(data, "prediction")
     threads, updates = root["threads"].integer(1), root["updates"].integer(1)
@@ -370,13 +377,13 @@ def _slots(value: Any) -> dict[str, Any]:
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
-    """Plain data that JSON can hold."""
+    """Convert to plain data for JSON."""
     hotspots = [dict(h) for h in advice.hotspots]
     return _slots(advice) | {"hotspots": hotspots, "context": dict(advice.context)}
 
 
 def diagnosis_data(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Plain data that JSON can hold, of all but waits."""
+    """Convert stalls and advice to plain data for JSON."""
     advice = diagnosis.advice
     return {
         "stalls": dict(diagnosis.stalls),
@@ -385,7 +392,7 @@ def diagnosis_data(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def read_diagnosis(data: Mapping[str, Any]) -> Diagnosis | None:
-    """Read what :func:`diagnosis_data` gave; None where there is none."""
+    """Read the data of :func:`diagnosis_data`; None if the prediction has no diagnosis."""
     root = DataNode(data, "prediction")
     if "stalls" not in root:
         return None
@@ -412,7 +419,7 @@ def _read_advice(data: DataNode) -> Advice:
 
 
 def assumption_data(assumption: Assumption) -> dict[str, Any]:
-    """Plain data that JSON can hold."""
+    """Convert to plain data for JSON."""
     span = assumption.span
     where = None if span is None else [span.file, span.line, span.column]
     return _slots(assumption) | {"span": where}

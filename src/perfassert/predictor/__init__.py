@@ -1,1 +1,1 @@
-"""The one place where descriptions and engines meet: kernel + launch + device → prediction."""
+"""Predictor: runs the engines on a kernel, a launch and a device, and returns a prediction."""

@@ -1,4 +1,4 @@
-"""Section of the terminal about baselines; it is left out if there is nothing to do."""
+"""Terminal section "performance baselines"; it is omitted if no baseline needs attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 20  # rows of a table in the terminal
 
 
 def write_report(reporter: Any, result: Result) -> None:
-    """The section about baselines; long lists are cut, but with ``-v``."""
+    """Write the section about baselines; lists are cut after 20 lines, unless ``-v`` is given."""
     parts = [
         _problems(result),
         _diff(result) if result.mode.diff else _written_lines(result),
@@ -105,7 +105,10 @@ def _diff(result: Result) -> Iterator[str]:
 
 
 def _changes(record: Record, mode: Mode) -> list[str]:
-    """Return the changed lines of one baseline; with no update requested, those of a plain one."""
+    """Return the lines of one baseline that an update would remove or add.
+
+    If no kind of update is requested, the lines are those that ``--perf-update`` would change.
+    """
     left = (mode.new or mode.prune or mode.model) and not mode.all and record.status not in WRITTEN
     if left or record.new is None or record.new == record.old:
         return []
@@ -121,22 +124,22 @@ def _changes(record: Record, mode: Mode) -> list[str]:
 
 
 def _model_lines(result: Result) -> Iterator[str]:
-    """Baselines that were compared although another version of the model made them."""
-    heading = "of another version of the model; accept those whose code is unchanged"
+    """Yield lines about baselines that another version of the model wrote."""
+    heading = "written by another version of the model; accept those whose code is unchanged"
     texts = [(r.key, r.model) for r in result.records if r.model]
     return _advise(heading, "--perf-update=model", texts, result)
 
 
 def _launch_lines(result: Result) -> Iterator[str]:
-    """Kernels that their source launches otherwise than when the baseline was written."""
-    heading = "launched otherwise by the source: bring the tests into line, then accept it"
+    """Yield lines about kernels whose launches in the source differ from those in the baseline."""
+    heading = "the source launches other grids or blocks: update the tests, then accept this"
     texts = [(r.key, r.launched) for r in result.records if r.launched and r.status not in WRITTEN]
     return _advise(heading, "--perf-update", texts, result)
 
 
 def _older_lines(result: Result) -> Iterator[str]:
-    """Baselines that were found under the name that an older version had for their test."""
-    heading = "kept under the name that version 0.3 had for the test; move them"
+    """Yield lines about baselines that are stored under the test name of version 0.3."""
+    heading = "stored under the name that version 0.3 gave the test; rename them"
     texts = [(r.key, str(r.older)) for r in result.records if r.older and r.status not in WRITTEN]
     return _advise(heading, "--perf-update", texts, result)
 
@@ -144,22 +147,26 @@ def _older_lines(result: Result) -> Iterator[str]:
 def _advise(
     heading: str, option: str, texts: Sequence[tuple[BaselineKey, str]], result: Result
 ) -> Iterator[str]:
-    """Yield a heading with the command to run, and a line for each baseline; nothing for none."""
+    """Yield a heading with the command to run, and a line for each baseline; nothing if none."""
     if texts:
         yield f"{heading}: {_command(option, result)}"
     yield from (f"  {key}: {text}" for key, text in texts)
 
 
 def _improved_lines(result: Result) -> Iterator[str]:
-    """Better ones; one that the source launches otherwise by now is no news of the program."""
+    """Yield lines about improved baselines.
+
+    A baseline whose launch in the source has changed is left out: its time is that of a launch
+    that the program no longer makes.
+    """
     better = [r for r in result.records if r.status == "improved" and not r.launched]
     fails = ", which fails them (--perf-ratchet)" if result.mode.ratchet else ""
     known = [(r.key, r.moved) for r in better if not r.guessed]
     heading = f"better than their baselines{fails}; tighten them"
     yield from _advise(heading, "--perf-update", known, result)
     if guessed := [r for r in better if r.guessed]:
-        missing = "give what is missing before you accept it"
-        yield f"better than their baselines by a guess{fails}; {missing}"
+        missing = "give the missing values before you accept it"
+        yield f"better than their baselines, but the prediction is a guess{fails}; {missing}"
         yield from (f"  {record.key}: {record.moved}" for record in guessed)
 
 

@@ -1,4 +1,4 @@
-"""The ranking curve: time by place; what is tied with the best stands out."""
+"""Plot of a ranking: predicted time by rank; candidates that are tied with the best are marked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from perfassert.errors import PerfAssertError
 from perfassert.ranking.ranking import Ranking, format_key
 
-_LABELLED = 24  # candidates: more names than that are not legible
+_LABELLED = 24  # candidates; the names of more would not be legible
 
 
 def plot(ranking: Ranking, path: Path) -> None:
     """Draw the candidates from the fastest to the slowest.
 
-    Raises :class:`PerfAssertError` without matplotlib, or where ``path`` cannot be written.
+    Raises :class:`PerfAssertError` if matplotlib is missing or ``path`` cannot be written.
     """
     try:
         from matplotlib.figure import Figure

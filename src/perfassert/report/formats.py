@@ -1,4 +1,4 @@
-"""Report formats of plug-ins: predictions as plain data → text."""
+"""Report formats of plug-ins, which convert predictions to text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from perfassert.errors import PluginError, close_matches
 from perfassert.plugins import Contributions, gather, wrap_errors
 
 Format = Callable[[Sequence[Mapping[str, Any]]], str]
-"""Function from predictions, as :meth:`perfassert.Prediction.to_dict` gives them, to text."""
+"""Function that converts results of :meth:`perfassert.Prediction.to_dict` to text."""
 
 
 def report_format(name: str, own: Iterable[str] = ()) -> Format:
-    """Return the format of a plug-in; ``own`` are the caller's names, which plug-ins may not take.
+    """Return the format of a plug-in.
+
+    ``own`` are names of formats that the caller has itself; plug-ins must not use them.
 
     Raises :class:`~perfassert.errors.PluginError` for an unknown name, with close matches.
     """
@@ -34,7 +36,7 @@ def _plugin_formats(own: Sequence[str]) -> Contributions[Format]:
 def _formats_of_plugin(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Format]]:
     for name, write in given.items():
         if not (isinstance(name, str) and name.isidentifier()):
-            raise ValueError(f"{name!r} is no name of a format, as in 'csv'")
+            raise ValueError(f"{name!r} is not a valid name; use an identifier such as 'csv'")
         if not callable(write):
             raise TypeError(f"{name}: {write!r} is not a function")
         yield name, _guard_writer(plugin, name, write)
@@ -46,7 +48,8 @@ def _guard_writer(plugin: str, name: str, write: Callable[..., Any]) -> Format:
     def text(predictions: Sequence[Mapping[str, Any]]) -> str:
         written = run(predictions)
         if not isinstance(written, str):
-            raise PluginError(f"plug-in {plugin}: report format {name!r} gave {written!r}, no text")
+            wrong = f"report format {name!r} returned {written!r}, not a string"
+            raise PluginError(f"plug-in {plugin}: {wrong}")
         return written
 
     return text

@@ -175,7 +175,7 @@ def test_what_is_wrong_fails_as_on_a_gpu(build, recorded, wrong):
 )
 def test_launches_that_no_device_takes(build, recorded, shape, why):
     text = SHORT % ("", f"fill<<<{shape}>>>(out, 8); return 0;")
-    with pytest.raises(RecordError, match=f"what failed: launch of _Z4fillPii, {why}"):
+    with pytest.raises(RecordError, match=f"these calls failed: launch of _Z4fillPii, {why}"):
         recorded(build("short.cu", text))
 
 

@@ -327,7 +327,7 @@ def test_shared_memory_holds_occupancy_down(name, blocks, threads):
 
 def test_no_shared_memory_holds_more_than_fit():
     kernel = reading()
-    with pytest.raises(SuiteError, match="cannot hold .* to 4 blocks .*; the nearest is 2"):
+    with pytest.raises(SuiteError, match="limits .* to 4 blocks .*; the nearest number is 2"):
         holding(4, pa.Launch(1, 1024), kernel, pa.device("a100"))
 
 
@@ -385,7 +385,7 @@ def test_cells_in_expressions():
     spec = suite.kernels["scale"]
     names = row_names(spec, {"a": "16", "b": "16.0", "c": "1e3", "d": "1.5", "e": "", "f": "inf"})
     assert {k: names[k] for k in names if len(k) == 1 and k != "n"} == {"a": 16, "b": 16, "c": 1000}
-    with pytest.raises(SuiteError, match="column 'blocks_per_sm' holds no integer here"):
+    with pytest.raises(SuiteError, match="column 'blocks_per_sm' has no integer in this row"):
         make_launch(spec.launch, names, None, None)
 
 

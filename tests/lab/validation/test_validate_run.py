@@ -139,7 +139,7 @@ def test_rows_that_fail_are_reported(faulty):
     reasons = dict(found.failures)
     assert list(reasons) == [2, 4, 5]
     assert reasons[2].startswith("LaunchError: the block has 4096 threads")
-    assert reasons[4] == "SuiteError: 'threads': column 'threads' holds no integer here"
+    assert reasons[4] == "SuiteError: 'threads': column 'threads' has no integer in this row"
     assert reasons[5].startswith("UnknownDevice: unknown device 'b100'")
     assert found.metric("time").summary.n == 8
     assert found.metric("dram_load").summary.n == 9

@@ -1,7 +1,7 @@
-"""Lengths of paths between instructions, for many pairs at a time.
+"""Lengths of paths between instructions in a control-flow graph, for many pairs at a time.
 
-The length counts the later instruction and not the earlier one: adjacent instructions have a
-distance of 1.
+The length of a path counts its last instruction and not its first one: adjacent instructions have
+a distance of 1.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from perfassert.engines.advisor.code import Code
 
 _Rows = npt.NDArray[np.int64]
 _FAR = np.int64(1) << 40
-_CHUNK = 512  # starts of one pass: memory grows with it
+_CHUNK = 512  # source blocks per table; bounds the memory of a table
 InstructionPair = tuple[int, int]
 
 
 class Paths:
-    """Distances in the control-flow graph of one code; unreached instructions have none."""
+    """Distances in the control-flow graph of one kernel; unreachable instructions have none."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -37,13 +37,16 @@ class Paths:
     def longest(self, pairs: Iterable[InstructionPair]) -> dict[InstructionPair, int]:
         """Count the instructions on the longest acyclic path of each pair.
 
-        The path has the fewest back edges and visits no block twice. Without that bound no fast
-        algorithm is known.
+        Only paths with the fewest back edges are considered, and none of them visits a block twice.
+        Over all acyclic paths, the problem has no known fast algorithm.
         """
         return self._lengths(pairs, self._count, self._farthest)
 
     def soonest(self, pairs: Iterable[InstructionPair]) -> dict[InstructionPair, int]:
-        """Return the fewest cycles in which a warp gets from one to the other, by stall counts."""
+        """Return the least issue cycles between the instructions of each pair.
+
+        Each instruction takes its stall count, at least one cycle.
+        """
         return self._lengths(pairs, self._issue, self._nearest)
 
     def _lengths(
@@ -103,9 +106,10 @@ class Paths:
         return table
 
     def _farthest(self, sources: Sequence[int], until: Sequence[int]) -> _Rows:
-        """Return the greatest lengths over paths with the fewest back edges; negative: no path.
+        """Return the greatest lengths over paths with the fewest back edges.
 
-        Lengths count from the end of each source block to the start of every block.
+        Lengths count from the end of each source block to the start of every block. A negative
+        length means that there is no path.
         """
         weights = self._weights(until)
         table = np.full((len(self._blocks), len(sources)), -_FAR, np.int64)

@@ -1,7 +1,7 @@
 """Pruning of dependences that cannot have caused stalls (GPA §IV, "Prune cold edges").
 
-The opcode rule is exact. The two other rules are heuristics. A stall that was observed keeps its
-sources if one of these rules would leave none.
+The opcode rule is exact. The dominator rule and the latency rule are heuristics: if one of them
+would remove all sources of an observed stall, it is not applied to this stall.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ MEMORY = "memory_dependency"
 EXECUTION = "execution_dependency"
 SYNCHRONIZE = "synchronization"
 DEPENDENCES = (MEMORY, EXECUTION, SYNCHRONIZE)
-"""Reasons for which another instruction is to blame."""
+"""Stall reasons that are caused by an earlier instruction."""
 CONSTANT = "constant_dependency"
-"""Reason caused by the instruction itself (a constant cache miss), unless samples say otherwise."""
+"""Stall reason that the stalled instruction itself causes by a constant cache miss."""
 _MEMORY = ("local", "constant", "global")
 
 
 def can_cause(reason: str, source: CodeInstruction, after_read: bool = False) -> bool:
     """Return True if an instruction can make others stall for ``reason``: the opcode rule.
 
-    Shared memory causes execution dependences. So does any instruction whose reading of its
-    operands others wait for (``after_read``).
+    Shared memory causes execution dependences. ``after_read``: the wait is for the source to read
+    its operands, which is an execution dependence, whatever the source is.
     """
     if reason == MEMORY:
         return source.space in _MEMORY
@@ -39,15 +39,16 @@ def can_cause(reason: str, source: CodeInstruction, after_read: bool = False) ->
 
 
 class Observed:
-    """Dominator rule: stalls on an instruction are observed at the first user of its result.
-
-    A dependence is cold if every path between its ends that keeps the value has an unpredicated
-    instruction that uses the operand, too. These instructions may differ from path to path, while
-    the paper requires one on all paths. Waiting for the barrier that the source's result clears is
-    a use. No predicate prevents it, since barriers are checked before an instruction issues.
+    """Dominator rule: a warp waits for a result at the first instruction that uses it.
 
     For example, in ``R1 = load; R2 = R1 + 1; R3 = R1 * 2`` a warp waits for the load at the
     addition. A stall at the multiplication is not blamed on the load.
+
+    The dependence of ``use`` on ``source`` is cold, i.e. causes no stall, if every path from
+    ``source`` to ``use`` that does not overwrite the value contains another use of it without a
+    predicate. The paper requires the same instruction on all paths; here it may differ from path to
+    path. An instruction that waits for the barrier of the source counts as a use even if it has a
+    predicate, because barriers are checked before the instruction issues.
     """
 
     def __init__(self, code: Code, slicer: Slicer) -> None:
@@ -76,15 +77,16 @@ class Observed:
         return generated, killed
 
     def _ends(self, i: CodeInstruction) -> tuple[str, ...]:
-        """Return the operands whose facts end at an instruction.
+        """Return the operands that an instruction uses, overwrites or waits for.
 
-        A second write of a barrier ends no fact.
+        Facts about them end here. A predicated instruction may not execute, so only its waits
+        count. Setting a barrier ends no fact.
         """
         waits = tuple(barrier_register(b) for b in i.waits)
         return waits if i.predicate else tuple(dict.fromkeys((*i.uses, *i.defines, *waits)))
 
     def cold(self, dependence: Dependence) -> bool:
-        """Return True if the stall would have been observed earlier on every path."""
+        """Return True if a warp would have stalled earlier on every path."""
         source = self._code.instructions[dependence.source]
         operands = dependence.operands
         if SYNCHRONIZATION in operands:
@@ -124,10 +126,10 @@ class Pruner:
         self._soonest: dict[tuple[int, int], int] = {}
 
     def by_opcode(self, reason: str, dependences: Iterable[Dependence]) -> list[Dependence]:
-        """Return the dependences whose source can cause the reason.
+        """Return the dependences whose source can cause the stall reason.
 
-        Volta and later wait for constant loads as for shared memory. They are an execution
-        dependence if there is no other source.
+        Since Volta, warps wait for constant loads in the same way as for shared memory. If an
+        execution dependence has no other source, the constant loads are its sources.
         """
         edges = list(dependences)
         kept = self._able(reason, edges)
@@ -138,19 +140,19 @@ class Pruner:
         return [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
 
     def by_dominator(self, dependences: Sequence[Dependence]) -> list[Dependence]:
-        """Return the dependences whose stalls would not have been observed earlier."""
+        """Return the dependences that are not cold: see :class:`Observed`."""
         return [d for d in dependences if not self._observed.cold(d)]
 
     def measure(self, dependences: Iterable[Dependence]) -> None:
-        """Find the distances that :meth:`by_latency` needs, for many dependences at a time."""
+        """Compute the distances that :meth:`by_latency` needs, for many dependences at a time."""
         pairs = {(d.source, d.use) for d in dependences if SYNCHRONIZATION not in d.operands}
         self._soonest.update(self._paths.soonest(p for p in pairs if p not in self._soonest))
 
     def by_latency(self, dependences: Sequence[Dependence]) -> list[Dependence]:
-        """Return the dependences whose source may be incomplete when the use issues on some path.
+        """Return the dependences whose source can still be incomplete when the use issues.
 
-        Issue takes the cycles of the stall counts, at least one per instruction. Classes without a
-        bound are never complete.
+        The time between them is that of the fastest path: the sum of stall counts, at least one
+        cycle per instruction. A source without a latency bound is always kept.
 
         For example, an addition with a bound of 6 cycles cannot stall a use that issues 8 cycles
         later.

@@ -30,9 +30,9 @@ _ROWS = 1 << 12  # warp instructions whose addresses are evaluated together
 def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
     """Return consecutive blocks, at most ``affordable`` ones.
 
-    If all blocks are affordable, they are returned. If a wave is, the result is a wave in the
-    middle of the grid and up to a wave before it. Otherwise it consists of equally long ranges,
-    spread over one wave.
+    If all blocks are affordable, all are returned. If only a wave is affordable, the result is the
+    wave in the middle of the grid, preceded by up to one more wave of blocks. Otherwise the result
+    consists of equally long ranges that are spread over the wave in the middle.
     """
     if affordable >= total:
         return tuple(range(total))
@@ -60,11 +60,13 @@ def summarize_execution(
 
     ``loops``: byte address of a loop's first instruction → the addresses of all its instructions,
     and the address of the first instruction of the code around it. ``blocks``: the blocks that the
-    executed ones represent. Addresses that code of several functions shares are left out. ``run``:
-    an execution of consecutive blocks. ``alone``: the execution of a single block without the
-    content of any buffer. In this case all blocks are assumed to do the same, except where the grid
-    ends, in separate windows of on-chip memory. Global memory that they touch or share is then
-    unknown.
+    executed ones represent. ``run``: an execution of consecutive blocks. ``alone``: True if the
+    execution is that of a single block without the contents of buffers. All blocks are then assumed
+    to execute the same instructions, except at the end of the grid, each in its own shared and
+    local memory. Which global memory the blocks touch or share is then unknown.
+
+    Instructions are identified by their address. Addresses that occur in several functions are left
+    out.
     """
     where = _places(execution.code)
     run = run or execution
@@ -139,8 +141,8 @@ def _trips(execution: Execution, header: int, members: list[int], around: int) -
     inside = int(entries[some].sum())
     unknown = 0
     for place in guessed_branches(execution):
-        # If some entries are missing, a branch before the loop may be the cause. If no warp
-        # entered, any branch may be.
+        # A guessed branch can change the trip count if it is in the loop. If some warps did not
+        # enter the loop, a guessed branch before it may be the cause; if no warp entered, any.
         if place in members or not inside or (inside < outer and place < header):
             unknown |= execution.guesses[place]
     names = origins(execution, unknown)
@@ -179,7 +181,7 @@ def origins(execution: Execution, unknown: int) -> tuple[str, ...]:
 
 
 def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
-    """Return the mean sectors and lanes, and the extent, of each global memory instruction."""
+    """Return the mean sectors and lanes, and the extent in bytes, of each global memory access."""
     totals: dict[int, list[float]] = {}
     ends: dict[int, list[int]] = {}
     for touch in execution.touches:

@@ -16,12 +16,12 @@ from perfassert.kernel.machine import MachineCode, PresetSource, Space
 from perfassert.kernel.program import Member
 
 _REAL = ("float", "double")
-_WORD, _LARGEST = 4, 8  # bytes of a number
-_ADDRESSES = 4  # the bank of addresses of variables
+_WORD, _LARGEST = 4, 8  # bytes of a number: the default and the largest
+_ADDRESSES = 4  # constant bank that holds addresses of variables
 
 
 def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
-    """Return the binary as if its file had held these values.
+    """Return a copy of the binary in which the symbols have these values.
 
     Raises :class:`UnreadOverride` for a name that is no symbol, and :class:`KernelError` for a
     value that does not fit.
@@ -34,7 +34,8 @@ def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
         symbol = _symbol(binary, name)
         for at, content in _parts(name, symbol, value):
             if at < 0 or at + len(content) > symbol.size:
-                raise _wrong(name, f"has {symbol.size} bytes; {len(content)} at {at} do not fit")
+                given = f"{len(content)} bytes at offset {at}"
+                raise _wrong(name, f"has {symbol.size} bytes; {given} do not fit")
             start = symbol.offset + at
             banks[symbol.bank][start : start + len(content)] = content
             left = [
@@ -45,10 +46,10 @@ def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
 
 
 def check_constants(binary: Binary, values: Mapping[str, Any], code: MachineCode) -> None:
-    """Raises :class:`UnreadOverride` for a symbol that the kernel does not read.
+    """Raise :class:`UnreadOverride` for a symbol that the kernel does not read.
 
-    ``binary``: before it has the values. An access with an index may read any symbol of its bank,
-    and so may one by an address, which lies in a bank of its own.
+    ``binary`` is the binary without the values. An indexed access may read any symbol of its bank.
+    A kernel that loads the address of a variable may read any symbol.
     """
     words = [(p.bank, p.value) for p in code.presets if p.source is PresetSource.CONSTANT]
     operands = (o.memory for i in code.instructions for o in i.operations if o.memory is not None)
@@ -65,7 +66,10 @@ def check_constants(binary: Binary, values: Mapping[str, Any], code: MachineCode
 
 
 def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Group by symbol: ``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
+    """Group values by symbol.
+
+    For example, ``{"params.n": 1, "params.8": 2}`` becomes ``{"params": {"n": 1, 8: 2}}``.
+    """
     names = {name for u in _constant_symbols(binary) for name in _symbol_names(u)}
     by_symbol: dict[str, Any] = {}
     for name, value in values.items():
@@ -75,7 +79,7 @@ def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         whole = by_symbol.setdefault(base, {})
         if not isinstance(whole, dict):
-            raise _wrong(name, f"{base!r} has a value of its own")
+            raise _wrong(name, f"{base!r} has a value, too; give either the symbol or its members")
         whole[member_key(member)] = value
     return by_symbol
 
@@ -87,7 +91,7 @@ def _symbol_names(symbol: Unset) -> tuple[str, ...]:
 
 
 def _constant_symbols(binary: Binary) -> tuple[Unset, ...]:
-    """Return all symbols that can be given; one with a value in the file may be overwritten."""
+    """Return all ``__constant__`` symbols, with and without a value in the file."""
     return (*binary.unset, *binary.valued)
 
 
@@ -106,7 +110,7 @@ def _symbol(binary: Binary, name: str) -> Unset:
 
 
 def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
-    """Byte offset in the symbol, and content."""
+    """Yield parts of a symbol's value: byte offset in the symbol, and content."""
     value = plain_value(value)
     if isinstance(value, (bytes, bytearray)):
         yield 0, bytes(value)
@@ -128,14 +132,17 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
 
 
 def _element_member(symbol: Unset, size: int) -> Member:
-    """Return the type of the symbol's number or of its array's; one of that size if unknown."""
+    """Return the type of a scalar symbol or of an array's elements.
+
+    If the type is unknown, the result has no type and ``size`` bytes.
+    """
     kinds = {replace(m, name="", offset=0) for m in symbol.members}
     plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
     return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)
 
 
 def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
-    """An array of numbers as those that the symbol holds, where that is known."""
+    """Convert an array of numbers to the symbol's element type, if that is known."""
     member = _element_member(symbol, data.dtype.itemsize)
     if member.dtype is None or member.pointer or data.dtype.kind not in "iuf":
         return data
@@ -158,13 +165,13 @@ def _encode_members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int,
             near = close_matches(path, known) or f"; it has: {', '.join(known)}"
             raise _wrong(name, f"has no member {path!r}{near}")
         else:
-            raise _wrong(name, f"nobody knows where its member {path!r} lies; give byte offsets")
+            raise _wrong(name, f"the offset of its member {path!r} is unknown; give byte offsets")
 
 
 def _encode_member(name: str, value: Any, kind: Member) -> bytes:
     size = kind.size
     if not 0 < size <= _LARGEST or size & (size - 1):
-        raise _wrong(name, f"{value!r} is no value of {size} bytes; give an array with its type")
+        raise _wrong(name, f"{value!r} is not a number of {size} bytes; give a typed array")
     try:
         number = encode(value, kind.dtype, size, kind.pointer)
     except Misfit as error:
@@ -173,7 +180,7 @@ def _encode_member(name: str, value: Any, kind: Member) -> bytes:
 
 
 def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
-    """Yield the parts of a symbol that stay without a value when some of its bytes get one."""
+    """Yield the parts of a symbol that remain without a value after some bytes have got one."""
     end, last = start + size, unset.offset + unset.size
     if unset.bank != bank or end <= unset.offset or last <= start:
         yield unset

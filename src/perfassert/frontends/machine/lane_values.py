@@ -1,14 +1,15 @@
 """Differences of registers between the lanes of a warp, from a listing, without a launch.
 
-The listing is read once, in its order. The value of a register is that of the first warp of a
-block which is at least a warp wide in x: a number that all lanes have in common, where it is known,
-and the difference of each lane to it; or nothing where data decides. ``IMAD R2, R0, 0xc, R4`` with
-``R0 = threadIdx.x`` and ``R4`` a parameter makes R2 *unknown + (0, 12, 24, …)*: neighbouring
-threads are 12 apart, whatever the parameter is.
+The listing is read once, from top to bottom. The value of a register is a number that all lanes
+share, plus a difference for each lane. The shared number can be unknown. If the value depends on
+loaded data, the differences are unknown, too. For example, ``IMAD R2, R0, 0xc, R4`` with
+``R0 = threadIdx.x`` and a parameter in ``R4`` gives R2 = *unknown + (0, 12, 24, …)*: the addresses
+of neighbouring threads differ by 12, whatever the parameter is. The values are those of the first
+warp of a block that is at least one warp wide in x.
 
-A jump forward takes its values along; where two paths meet, what differs is unknown. Guards and
-jumps back are not followed, so what is found is a hint for a reader, and no number of a prediction
-rests on it.
+A forward jump passes its values on to its target. Where two paths join, values that differ between
+them become unknown. Guards and backward jumps are ignored. Therefore the result is only a hint for
+a reader of the listing, and no predicted number depends on it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ SAME: Lanes = (0,) * LANES
 _NUMBERS: Lanes = tuple(range(LANES))
 
 FAR = 1 << 20
-"""Factor that stands for an unknown number, such as the length of a row, in lane differences."""
-_LARGEST = 1 << 50  # beyond, a number is no address
+"""Factor used for an unknown number in lane differences, such as the length of a row."""
+_LARGEST = 1 << 50  # larger numbers are not addresses
 _WORD_BITS = 32
-_SIGN_BITS = 31  # of a 32-bit integer: all but the sign
+_SIGN_BITS = 31  # a right shift by this many bits leaves only the sign of a 32-bit integer
 _REGISTER = re.compile(r"(?<![\w.])(-?)(U?R\d+|RZ|URZ)\b(?:\.X(\d+)\b)?")
 _TARGET = re.compile(r"(U?R)(\d+)")
 _PREDICATE = re.compile(r"!?(U?P(?:\d+|T))$")
@@ -40,8 +41,10 @@ _OFFSET = re.compile(r"([+-])(0x[0-9a-f]+|-0x[0-9a-f]+)\s*$")
 
 
 class LaneValue(NamedTuple):
-    """Value of a register in each lane. ``base``: the number that all lanes have in common, None if
-    it is unknown; ``lanes``: the difference of each lane to it, None if data decides."""
+    """Value of a register in each lane: ``base + lanes[i]`` in lane i.
+
+    ``base`` is None if it is unknown. ``lanes`` is None if the differences depend on loaded data.
+    """
 
     base: int | None
     lanes: Lanes | None
@@ -57,8 +60,10 @@ VARIED = LaneValue(None, None)
 
 
 class Address(NamedTuple):
-    """Address in each lane, in bytes from an unknown start: ``lanes`` and ``offset``; ``base``:
-    tells addresses apart that differ by more than the offset."""
+    """Address in each lane, in bytes: an unknown start + ``offset`` + ``lanes[i]`` in lane i.
+
+    ``base`` identifies the start: addresses with equal ``base`` have the same one.
+    """
 
     lanes: Lanes | None
     offset: int
@@ -66,7 +71,7 @@ class Address(NamedTuple):
 
 
 class LaneValues:
-    """Registers and predicates while a listing is read."""
+    """Values of registers and predicates at one place of a listing."""
 
     def __init__(self) -> None:
         self._values: dict[str, LaneValue] = {}
@@ -75,14 +80,18 @@ class LaneValues:
         self._writes = 0
 
     def copy(self) -> LaneValues:
-        """Copy what is known here, for the place that a jump leads to."""
+        """Copy the values, for the target of a jump."""
         other = LaneValues()
         other._values, other._versions = self._values.copy(), self._versions.copy()
         other._from_data = self._from_data.copy()
         return other
 
     def meet(self, other: LaneValues, is_reached: bool) -> None:
-        """Go on where another path arrives; ``is_reached``: on this one, too."""
+        """Join the values of another path that arrives here.
+
+        ``is_reached``: False if the code before this place never gets here, so that only the other
+        path counts.
+        """
         if not is_reached:
             self._values, self._versions = other._values.copy(), other._versions.copy()
             self._from_data = other._from_data.copy()
@@ -94,7 +103,7 @@ class LaneValues:
                 self._assign(name, join(own, value), name in self._from_data)
 
     def step(self, base: str, opcode: str, operands: Sequence[str]) -> None:
-        """Carry out one instruction, whatever its guard; ``base``: the opcode's first part."""
+        """Execute one instruction, ignoring its guard; ``base`` is the opcode's first part."""
         if not operands or base in _WITHOUT_TARGET:
             return
         first = operands[0]
@@ -133,7 +142,7 @@ class LaneValues:
         self._versions[target] = self._writes
 
     def read(self, text: str) -> LaneValue:
-        """Read the value of an operand."""
+        """Return the value of an operand."""
         first = text[:1]
         if first == "c":
             return UNIFORM
@@ -150,11 +159,11 @@ class LaneValues:
         return UNIFORM  # a word of constant memory, or a literal of another kind
 
     def register(self, name: str) -> LaneValue:
-        """Read a register; one that was never written is a parameter of a function."""
+        """Return the value of a register; one that was not written yet is assumed to be uniform."""
         return _ZERO if name in ("RZ", "URZ") else self._values.get(name, UNIFORM)
 
     def address(self, operands: Sequence[str]) -> Address | None:
-        """Find the address of a memory instruction; None where it has none."""
+        """Return the address of a memory instruction, or None if no operand has one."""
         for text in operands:
             groups = [g for g in _BRACKETS.findall(text) if _REGISTER.search(g)]
             if not groups or text.startswith("c["):
@@ -173,7 +182,7 @@ _ZERO = LaneValue(0, SAME)
 
 
 def add(*values: LaneValue) -> LaneValue:
-    """Return the sum of two values."""
+    """Return the sum of values."""
     lanes: Lanes | None = SAME
     base: int | None = 0
     for value in values:
@@ -201,25 +210,25 @@ def _within_range(number: int) -> int | None:
 
 
 def multiply(one: LaneValue, other: LaneValue) -> LaneValue:
-    """Return the product of two values; it is known only if a factor is."""
+    """Return the product of two values; the differences are unknown if both values vary."""
     for a, b in ((one, other), (other, one)):
         if a.is_uniform and a.base is not None:
             return scale(b, a.base) if a.base else _ZERO
     for a, b in ((one, other), (other, one)):
-        if a.is_uniform and b.lanes is not None:  # so far apart as a parameter says
+        if a.is_uniform and b.lanes is not None:  # an unknown factor
             return UNIFORM if b.is_uniform else LaneValue(None, scale(b, FAR).lanes)
     return VARIED
 
 
 def join(one: LaneValue, other: LaneValue) -> LaneValue:
-    """Return the value that is one of the two."""
+    """Return the value after a selection of one of the two; unknown where they differ."""
     if one == other:
         return one
     return LaneValue(None, one.lanes) if one.lanes == other.lanes else VARIED
 
 
 def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
-    """Return a function of numbers, lane by lane, if all of them are known."""
+    """Apply a function of integers to known values, lane by lane."""
     if all(v.is_uniform for v in values) and any(v.base is None for v in values):
         return UNIFORM
     if any(v.base is None or v.lanes is None for v in values):
@@ -230,7 +239,7 @@ def apply(function: Callable[..., int], *values: LaneValue) -> LaneValue:
 
 
 def _condition(sources: Sequence[LaneValue]) -> LaneValue:
-    """Return the kind of a condition: decided by data, by the number of the lane, or by neither."""
+    """Return the value of a predicate: it depends on data, on the lane, or is uniform."""
     if any(s.lanes is None for s in sources):
         return VARIED
     return UNIFORM if all(s.is_uniform for s in sources) else LaneValue(None, _NUMBERS)
@@ -300,7 +309,7 @@ def _logic(_: LaneValues, __: str, texts: Sequence[str], s: Sequence[LaneValue])
     lasting = [v for v in (a, b, c) if v != _ZERO]
     unknown = [v for v in lasting if v.base is None]
     if union and len(unknown) == 1 and all(v.lanes is not None for v in lasting):
-        return add(*lasting)  # bits that do not meet, as in blockIdx.x * 256 | threadIdx.x
+        return add(*lasting)  # disjoint bits, as in blockIdx.x * 256 | threadIdx.x
     return apply(lambda x, y, z: _by_table(table, x, y, z), a, b, c)
 
 
@@ -317,7 +326,10 @@ def _select(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) 
 
 
 def _least(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
-    """Return an index that is kept within bounds: only lanes at the edge differ."""
+    """Return the minimum or maximum, as an index that is clamped to a uniform bound.
+
+    The differences are those of the index: only lanes beyond the bound would have others.
+    """
     one, two = (*s, VARIED, VARIED)[:2]
     for a, b in ((one, two), (two, one)):
         if a.is_uniform and b.lanes is not None:
@@ -331,7 +343,7 @@ def _load(values: LaneValues, _: str, texts: Sequence[str], s: Sequence[LaneValu
 
 
 def _pack_halves(_: LaneValues, __: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
-    """A literal of two halves: how a compiler loads a constant into a register by another pipe."""
+    """Return the 32-bit constant that ``HFMA2 R, -RZ, RZ, high, low`` loads as two halves."""
     if tuple(texts[:2]) != ("-RZ", "RZ") or len(texts) != 4:
         return _other(_, "", texts, s)
     try:
@@ -361,13 +373,13 @@ _RULES: Mapping[str, _Rule] = {
 }  # fmt: skip
 _LOADS = {"LDG", "LD", "LDS", "LDL", "LDC", "LDCU"}
 _FROM_MEMORY = {"LDG", "LD", "LDS", "LDL", "LDSM", "ATOM", "ATOMG", "ATOMS"}
-"""Opcodes that give data; a word of constant memory is an argument, or as good as one."""
+"""Opcodes that load data. Constant memory is left out, because it holds arguments."""
 _WITHOUT_TARGET = {"STG", "ST", "STS", "STL", "RED", "REDG", "BRA", "EXIT", "BAR", "CALL", "RET"}
 _WIDTHS = {".64": 2, ".128": 4}
 
 
 def _words(base: str, opcode: str) -> int:
-    """Registers that an instruction writes."""
+    """Return the number of registers that an instruction writes."""
     if base in _LOADS:
         return next((words for part, words in _WIDTHS.items() if part in opcode), 1)
     return 2 if ".WIDE" in opcode or base == "CS2R" else 1

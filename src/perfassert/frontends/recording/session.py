@@ -1,4 +1,4 @@
-"""Running of a program with the recording runtime, and recording of its launches."""
+"""Recording session: runs a program with the recording runtime and collects its launches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMES = ("libcudart.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.
 _NEEDED = re.compile(rb"libcudart\.so\.(\d+)")
 _CODE = b".nv_fatbin"
 _SYMBOLS = 2  # SHT_SYMTAB
-_GRACE = 5.0  # seconds that a program has to end before it is killed
+_GRACE = 5.0  # seconds in which processes end after a signal, and threads after the program
 _MOST_PROCESSES = 256  # recorded at a time; each needs a thread and a socket
 
 
@@ -39,9 +39,10 @@ _MOST_PROCESSES = 256  # recorded at a time; each needs a thread and a socket
 class Request:
     """Request to record a program.
 
-    ``command`` is run as it stands. ``memory_bytes`` is the device's memory. ``sampler`` finds the
-    contents that decide what a launch does. ``runner`` executes launches, up to ``execute_limit``
-    thread instructions in all. ``timeout`` is in seconds.
+    ``command`` is run without a shell. ``memory_bytes`` is the size of the device's memory.
+    ``sampler`` finds the buffers whose contents determine trip counts and addresses of a launch.
+    ``runner`` executes launches, up to ``execute_limit`` thread instructions in all. ``timeout`` is
+    in seconds.
     """
 
     command: tuple[str, ...]
@@ -193,7 +194,7 @@ class _Session:
                 Recorder(Connection(channel), self._settings, self.findings, self._turn).run()
             except Closed:
                 pass
-            except Exception as error:  # raised again by the waiting thread
+            except Exception as error:  # raised again by :meth:`run`
                 self._errors.append(error)
 
 
@@ -216,7 +217,7 @@ def _environment(request: Request, library: Path, folder: Path) -> dict[str, str
 
 
 def _program_bytes(command: Sequence[str]) -> bytes:
-    """Return the program's bytes; ``b""`` if it is found along the PATH, as interpreters are."""
+    """Return the program's bytes; ``b""`` if it is not a path to a file, such as ``python``."""
     try:
         return Path(command[0]).read_bytes()
     except OSError:
@@ -224,7 +225,7 @@ def _program_bytes(command: Sequence[str]) -> bytes:
 
 
 def _has_symbols(program: bytes) -> bool:
-    """Return True if an ELF file has its symbol table, or cannot be parsed."""
+    """Return True if an ELF file has a symbol table; also if it cannot be parsed."""
     try:
         (start,) = struct.unpack_from("<Q", program, 40)
         size, count = struct.unpack_from("<HH", program, 58)
@@ -235,7 +236,7 @@ def _has_symbols(program: bytes) -> bool:
 
 
 def _why_nothing_launched(recording: Recording) -> str:
-    """Return a message with the likely reason why a program launched nothing."""
+    """Return an error message with the likely reason why a program launched no kernel."""
     findings, command = recording.findings, recording.request.command
     message = f"{command[0]} launched no kernel (it ended with status {recording.status})"
     if recording.late:
@@ -244,7 +245,7 @@ def _why_nothing_launched(recording: Recording) -> str:
         name, why = next(iter(findings.failed.items()))
         return f"{message}: {name}: {why}"
     if findings.refused:
-        return f"{message}; what failed: {', '.join(findings.refused)}"
+        return f"{message}; these calls failed: {', '.join(findings.refused)}"
     content = _program_bytes(command)
     linked_in = _CODE in content and not _NEEDED.search(content)
     if linked_in and not _has_symbols(content):
@@ -254,4 +255,4 @@ def _why_nothing_launched(recording: Recording) -> str:
         )
     if not findings.processes:
         return f"{message}: it never called the CUDA runtime"
-    return f"{message}; give it the arguments with which it does"
+    return f"{message}; run it with arguments with which it launches a kernel"

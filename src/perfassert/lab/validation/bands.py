@@ -1,14 +1,19 @@
-"""Error bands: how wrong each kind of prediction was measured to be.
+"""Error bands: the error of each kind of prediction, calibrated on measurements.
 
 The results are in ``devices/fits/model-error.toml``. A band is calibrated as in split conformal
-prediction (Lei et al., *Distribution-free predictive inference for regression*, 2018): of n errors
-that no fit has seen, the quantile at 0.9 · (n + 1) / n is not exceeded by a further error with a
-probability of 90 %, if that is drawn from the same distribution. Rows of one suite are alike, those
-of different suites are not. Therefore suites of eight and more rows weigh the same, and
-:func:`left_out_factors` says how much wider bands must be to hold for the rows of a suite that had
-no part in them. There is one factor for kinds that other suites have measured, and one for other
-kinds, which use the bands of similar kinds. :func:`hold_out` tests both: it applies bands and
-factors of all other suites, or of all other devices, to rows that neither has seen.
+prediction (Lei et al., *Distribution-free predictive inference for regression*, 2018). Take n
+errors of rows that were not used for fitting, and their quantile at 0.9 · (n + 1) / n. A further
+error from the same distribution is below this quantile with a probability of 90 %. For example, of
+19 errors this is the quantile at 0.947, the 18th smallest.
+
+Errors within a suite resemble each other, errors of different suites do not. This has two
+consequences. Suites with eight or more rows have equal weights. And a band is too narrow for rows
+of a new suite, so it is multiplied by a factor, which :func:`left_out_factors` computes by leaving
+out one suite after the other. One factor is for kinds that the other suites have measured, another
+one for kinds that they have not, for which the bands of similar kinds are used.
+
+:func:`hold_out` tests bands and factors: it computes both without one suite or device, and applies
+them to the rows of that suite or device.
 """
 
 from __future__ import annotations
@@ -42,17 +47,17 @@ from perfassert.quantity import round_significant
 _LEAST = 8
 """Least number of points for a 90th percentile."""
 _ENOUGH = 30
-"""Least number of rows of left-out suites for a factor of all bands."""
+"""Least number of rows of left-out suites from which a factor is computed."""
 _FACTS = ("registers",)
-"""Metrics of the code itself: a measurement that differs is of other code."""
-_COVERED = 0.9  # share of the rows that a band holds for
+"""Metrics that are exact: if a measurement differs, other code was measured."""
+_COVERED = 0.9  # fraction of the rows for which a band is meant to hold
 _HEADER = """\
-# Known error of each metric by kind of prediction: a share of the measured value that nine of ten
-# predictions stay below. `way`: the kernel was described by hand, compiled, or what it does is
-# guessed; `rows`: measured points; `most`: the most that they have; `fitted`: values of the model
-# have seen them, because too few others are there. `left_out`: by how much a band has to be wider
-# to hold for nine of ten rows of a suite that was left out, whose kinds the others had measured or
-# not.
+# Error of each metric by kind of prediction, relative to the measured value; nine of ten
+# predictions stay below it. `way`: the kernel was described by hand or compiled, or the prediction
+# was a guess. `rows`: number of measured rows. `most`: the largest value of each trait in these
+# rows. `fitted`: the rows were used for fitting, because there are too few others. `left_out`:
+# factor by which a band must be wider to hold for nine of ten rows of a suite that was left out.
+# `measured`: the other suites had measured that kind.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
 """
 
@@ -72,9 +77,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Factor that makes bands of other suites hold for nine of ten ``rows`` of a left-out suite.
+    """Factor on the bands of all other suites, so that nine of ten rows of a left-out suite fit.
 
-    ``measured``: the other suites had measured kernels of that kind.
+    ``measured``: True for kinds that the other suites had measured. ``rows``: number of rows from
+    which the factor was computed.
     """
 
     metric: str
@@ -85,9 +91,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Row beside the ``band`` stated by all rows outside its ``group``, a suite or a device.
+    """Result of testing a band on one row.
 
-    ``inside``: the row's error stays within the band.
+    ``group`` is the suite or device of the row. ``band`` was computed without the rows of the
+    group. ``inside`` is True if the error of the row is within the band.
     """
 
     group: str
@@ -109,7 +116,7 @@ class _Point:
 
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
-    """Return the bands of some suites, in a fixed order; guesses are a kind of their own."""
+    """Return the bands of suites' results, in a fixed order; guesses are a separate kind."""
     return tuple(
         band
         for name in _metrics_with_bands()
@@ -120,9 +127,10 @@ def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
 def hold_out(
     validations: Sequence[Validation], left_out: Literal["suite", "device"], metric: str = "time"
 ) -> list[HeldOut]:
-    """Return rows that no fit has seen, with the bands stated without their suite or device.
+    """Test bands on the rows of each suite or device that were not used for fitting.
 
-    Guesses count with the band of guesses.
+    The bands are computed without this suite or device. Guesses are tested with the band of
+    guesses.
     """
     result = []
     for name, others, unseen in _leave_out(left_out, list(_points(metric, validations))):
@@ -140,9 +148,10 @@ def _band(point: _Point, known: KnownErrors, factors: Mapping[bool, float]) -> f
 
 
 def left_out_factors(validations: Sequence[Validation]) -> Iterator[LeftOut]:
-    """Yield the factors of the time's bands; guesses do not count, and no factor is below 1.
+    """Yield the factors on bands of the time, at least 1, without guesses.
 
-    Volumes have no factors: volumes of a few sectors, whose errors are large, would decide.
+    Volumes have no factors, because a few tiny volumes with large relative errors would determine
+    them.
     """
     return _factors("time", list(_points("time", validations)))
 
@@ -156,7 +165,7 @@ def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
             if band and point.kind != GUESSED:
                 ratios[point.kind in table].append(replace(point, error=point.error / band))
     factor = 1.0
-    for measured, rows in ratios.items():  # what was not measured is not known better
+    for measured, rows in ratios.items():  # the second factor is at least the first
         if len(rows) >= _ENOUGH:
             factor = max(factor, round_significant(_quantile(rows), 3))
             yield LeftOut(metric, measured, factor, len(rows))
@@ -165,7 +174,7 @@ def _factors(metric: str, points: Sequence[_Point]) -> Iterator[LeftOut]:
 def _leave_out(
     what: Literal["suite", "device"], points: Sequence[_Point]
 ) -> Iterator[tuple[str, list[_Point], list[_Point]]]:
-    """Yield each suite or device, the points of all others, and its own points without a fit."""
+    """Yield each suite or device, the points of all others, and its points that are not fitted."""
     groups: dict[str, list[_Point]] = {}
     for point in points:
         groups.setdefault(getattr(point, what), []).append(point)
@@ -248,15 +257,15 @@ def _calibrate(metric: str, points: Sequence[_Point]) -> Iterator[Band]:
 
 
 def _kinds(measured: Sequence[PredictionKind]) -> list[PredictionKind]:
-    """Return the measured kinds and the kinds that they are examples of, in order."""
+    """Return the measured kinds and the more general kinds that contain them, sorted."""
     every = {example for kind in measured for example in examples_of(kind)}
     return sorted(every, key=lambda kind: (kind.arch, kind.way, kind.limiter))
 
 
 def _quantile(points: Sequence[_Point]) -> float:
-    """Return the error that a share :data:`_COVERED` of the points does not exceed.
+    """Return the error that a fraction :data:`_COVERED` of the points does not exceed.
 
-    Each suite weighs the same, but less if it has few rows.
+    Suites have equal weights; one with fewer than :data:`_LEAST` rows has a smaller weight.
     """
     rows = Counter(point.suite for point in points)
     ordered = sorted(points, key=lambda point: point.error)
@@ -268,9 +277,9 @@ def _quantile(points: Sequence[_Point]) -> float:
 
 
 def _most(metric: str, kind: PredictionKind, points: Sequence[_Point]) -> dict[str, float]:
-    """Return the largest value of each trait that a time depends on, over all points.
+    """Return the largest value of each trait over all points.
 
-    Other metrics, and kinds that stand for another architecture, have no limits.
+    Only bands of the time of one architecture have such limits.
     """
     if metric != "time" or kind.arch == ANY:
         return {}

@@ -1,4 +1,4 @@
-"""Kernel, launch and device from a row of a suite, and the two values of each metric."""
+"""Kernel, launch and device of a row of a suite; predicted and measured value of each metric."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Cells = Mapping[str, str]
 
 
 def row_names(spec: KernelSpec, cells: Cells) -> Names:
-    """Return the names for expressions: cells that are integers, and the constants."""
+    """Return the values of the names in expressions: columns with integers, and constants."""
     names = _whole_numbers(cells)
     for name, text in spec.constants.items():
         names[name] = value(text, names)
@@ -55,16 +55,19 @@ def _whole_numbers(cells: Cells) -> dict[str, int]:
 
 
 def value(expression: IntegerOrText, names: Names) -> int:
-    """Return the integer; raises :class:`SuiteError` if a cell that it uses is none."""
+    """Return the value of an expression.
+
+    Raises :class:`SuiteError` if a column in it has no integer in this row.
+    """
     if isinstance(expression, int):
         return expression
     if missing := integer_names(expression, SuiteError) - names.keys():
-        raise SuiteError(f"{expression!r}: column {min(missing)!r} holds no integer here")
+        raise SuiteError(f"{expression!r}: column {min(missing)!r} has no integer in this row")
     return evaluate_integer(expression, names, SuiteError)
 
 
 def _values(tree: Any, names: Names) -> Any:
-    """Return lists and mappings with expressions replaced by numbers."""
+    """Return nested lists and mappings with all expressions replaced by their values."""
     if isinstance(tree, (int, str)):
         return value(tree, names)
     if isinstance(tree, Mapping):
@@ -73,7 +76,7 @@ def _values(tree: Any, names: Names) -> Any:
 
 
 def make_device(spec: DeviceSpec, cells: Cells) -> Device:
-    """Return the device of a row with the suite's changes; raises what :func:`device` raises."""
+    """Return the device of a row with the suite's changes; raises the errors of :func:`device`."""
     device = load_device(spec.name or cells[spec.column])
     names = _whole_numbers(cells)
     changes = {
@@ -124,7 +127,7 @@ def _from_cuda(source: CudaSource, names: Names) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Kernel with its launch, which happens ``count`` times."""
+    """Kernel and launch, with the number of times that the program makes this launch."""
 
     kernel: Kernel
     launch: Launch
@@ -134,7 +137,7 @@ class Case:
 def make_cases(
     spec: KernelSpec, cells: Cells, names: Names, label: str, device: Device
 ) -> tuple[Case, ...]:
-    """Return the launches of a row, made from the suite or taken from a recording."""
+    """Return the launches of a row, built from the suite or taken from a recording."""
     source = spec.recorded
     if source is None:
         kernel = make_kernel(spec, names, label)
@@ -153,7 +156,10 @@ def _dimensions(dimensions: Any, names: Names) -> tuple[int, ...]:
 
 
 def make_launch(table: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
-    """Return the launch of a row; ``resident_blocks`` becomes shared memory that limits to them."""
+    """Return the launch of a row.
+
+    ``resident_blocks`` is reached by adding dynamic shared memory: see :func:`holding`.
+    """
     arguments = {"args": _arguments(table["args"], names)} if "args" in table else {}
     shape = {k: _values(v, names) for k, v in table.items() if k != "args"}
     resident = shape.pop("resident_blocks", None)
@@ -183,9 +189,12 @@ def _make_argument(argument: Any, names: Names) -> Any:
 
 
 def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> int:
-    """Return the least dynamic shared memory in bytes with which ``resident`` blocks fit a unit.
+    """Return the least dynamic shared memory in bytes that limits an SM to ``resident`` blocks.
 
-    Raises :class:`SuiteError` where no amount gives that number.
+    For example, if an SM has 100 KiB and a block uses 10 KiB already, just over 15 KiB more limit
+    it to 3 blocks.
+
+    Raises :class:`SuiteError` if no amount gives that number.
     """
 
     own, _ = kernel.bind(launch, device.arch, device.warp_size)
@@ -195,19 +204,22 @@ def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> in
         return occupancy(device, launch.threads_per_block, own.registers, shared).resident_blocks
 
     low, high = 0, device.shared_bytes_per_block - own.shared_bytes
-    while low < high:  # the first amount that leaves no more than `resident`
+    while low < high:  # the least amount with at most `resident` blocks
         middle = (low + high) // 2
         low, high = (low, middle) if blocks(middle) <= resident else (middle + 1, high)
     if (fitting := blocks(low)) != resident:
         raise SuiteError(
-            f"launch.resident_blocks: shared memory cannot hold {launch.describe()} to {resident} "
-            f"blocks per unit of {device.name}; the nearest is {fitting}"
+            f"launch.resident_blocks: no amount of shared memory limits {launch.describe()} to "
+            f"{resident} blocks per SM of {device.name}; the nearest number is {fitting}"
         )
     return low
 
 
 def predicted_value(spec: MetricSpec, prediction: Prediction, names: Names) -> float:
-    """Return the prediction in base units; raises :class:`ExpectationError` without a value."""
+    """Return the predicted value of a metric in base units.
+
+    Raises :class:`ExpectationError` if the prediction does not have the metric.
+    """
     if spec.name == BANDWIDTH:
         return value(spec.bytes or 0, names) / float(prediction.time)
     if spec.per == WARP_INSTRUCTION:
@@ -219,9 +231,10 @@ def predicted_value(spec: MetricSpec, prediction: Prediction, names: Names) -> f
 def total_value(
     spec: MetricSpec, predictions: Sequence[tuple[Prediction, int]], names: Names
 ) -> float:
-    """Return the sum over launches, times their counts; for one launch, its value.
+    """Return the sum of a metric over launches, each multiplied by its count.
 
-    Raises :class:`SuiteError` for metrics that have no sum, such as an occupancy.
+    For a single launch the result is its value, also of metrics that cannot be added. Raises
+    :class:`SuiteError` for several launches and such a metric, for example an occupancy.
     """
     if [count for _, count in predictions] == [1]:
         return predicted_value(spec, predictions[0][0], names)
