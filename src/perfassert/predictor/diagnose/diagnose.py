@@ -24,7 +24,7 @@ from perfassert.errors import PluginWarning
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.graph import InstructionGraph
-from perfassert.kernel.roles import Role, node_space, off_chip, space_of
+from perfassert.kernel.roles import Role, is_outside_sm, node_space, space_of
 from perfassert.kernel.samples import STALLS, Samples
 from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Advice, Diagnosis
@@ -215,7 +215,7 @@ def latency_bounds(code: Code, device: Device) -> dict[str, float]:
     for name in {i.operation for i in code.instructions if MatrixVariant.from_name(i.operation)}:
         bounds[name] = device.operation(name).completion
     slowest = 2 * device.dram_latency * (1 + device.dram_latency_growth)
-    return {n: max(b, slowest) if off_chip(space_of(n)) else b for n, b in bounds.items()}
+    return {n: max(b, slowest) if is_outside_sm(space_of(n)) else b for n, b in bounds.items()}
 
 
 def stall_shares(blames: Iterable[Blame], total: float) -> dict[str, float]:
