@@ -233,7 +233,7 @@ def _measure(
     measured: dict[_Place, dict[float, _Measured]] = {}
     for window in _windows(nest):
         touched = {
-            place: footprint([_within(group, window) for group in groups])
+            place: footprint([_cut_to_window(group, window) for group in groups])
             for place, groups in nest.items()
         }
         own = sum(room.own for _, room in touched.values())
@@ -313,7 +313,7 @@ def trip_count(group: AnyGroup, loop: Counter) -> int:
     return last - first + 1
 
 
-def _within(group: AnyGroup, window: Window) -> AnyGroup:
+def _cut_to_window(group: AnyGroup, window: Window) -> AnyGroup:
     if isinstance(group, AccessGroup):
         return cut_loops(group, window)
     return replace(group, window=prod(window[k] / trip_count(group, k) for k in group.loops))

@@ -13,7 +13,7 @@ from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import in_a_row, summarize_execution
+from perfassert.engines.execution.sample import consecutive_blocks, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.binding.arguments import check_strides
@@ -164,7 +164,9 @@ def sample_blocks(
         if count >= total:
             return summarize(execute_blocks(range(total), limits))
         spread = execute_blocks(spread_blocks(total, count // 2), limits)
-        return summarize(spread, execute_blocks(in_a_row(total, wave, count // 2), limits))
+        return summarize(
+            spread, execute_blocks(consecutive_blocks(total, wave, count // 2), limits)
+        )
 
     if affordable < 2 * len(pilot):
         return _sample_more(sample, summarize(spread), len(pilot), each)
@@ -195,7 +197,7 @@ def _sample_heavy(
     del middle
     while count > 1:
         spread = execute_blocks(spread_blocks(total, count))
-        run = execute_blocks(in_a_row(total, wave, count))
+        run = execute_blocks(consecutive_blocks(total, wave, count))
         if not len(spread.cut) and not len(run.cut):
             return summarize(spread, run)
         count //= 2

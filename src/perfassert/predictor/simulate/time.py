@@ -195,7 +195,7 @@ def _dram_span(model: Model, alone: float) -> float:
     if model.unit.resident > 1 or not alone:
         return dram
     in_step = float(min(1.0, dram / alone) ** model.device.dram_knee)
-    return dram + in_step * model.bounds.around * model.blocks / model.device.clock_hz
+    return dram + in_step * model.bounds.around_watched * model.blocks / model.device.clock_hz
 
 
 def _run(model: Model) -> UnitRun:
