@@ -34,7 +34,9 @@ def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
         symbol = _symbol(binary, name)
         for at, content in _parts(name, symbol, value):
             if at < 0 or at + len(content) > symbol.size:
-                raise _wrong(name, f"has {symbol.size} bytes; {len(content)} at {at} do not fit")
+                raise _constant_error(
+                    name, f"has {symbol.size} bytes; {len(content)} at {at} do not fit"
+                )
             start = symbol.offset + at
             banks[symbol.bank][start : start + len(content)] = content
             left = [
@@ -75,7 +77,7 @@ def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         whole = by_symbol.setdefault(base, {})
         if not isinstance(whole, dict):
-            raise _wrong(name, f"{base!r} has a value of its own")
+            raise _constant_error(name, f"{base!r} has a value of its own")
         whole[member_key(member)] = value
     return by_symbol
 
@@ -142,7 +144,7 @@ def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     kind = "f" if member.dtype in _REAL else "u" if "unsigned" in member.dtype else "i"
     numbers = data.astype(f"{kind}{member.size}")
     if kind != "f" and (numbers != data).any():
-        raise _wrong(name, f"holds {member.dtype}; values of {data.dtype} do not fit")
+        raise _constant_error(name, f"holds {member.dtype}; values of {data.dtype} do not fit")
     return numbers
 
 
@@ -156,19 +158,23 @@ def _encode_members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int,
             yield known[path].offset, _encode_member(f"{name}.{path}", element, known[path])
         elif known:
             near = close_matches(path, known) or f"; it has: {', '.join(known)}"
-            raise _wrong(name, f"has no member {path!r}{near}")
+            raise _constant_error(name, f"has no member {path!r}{near}")
         else:
-            raise _wrong(name, f"nobody knows where its member {path!r} lies; give byte offsets")
+            raise _constant_error(
+                name, f"nobody knows where its member {path!r} lies; give byte offsets"
+            )
 
 
 def _encode_member(name: str, value: Any, kind: Member) -> bytes:
     size = kind.size
     if not 0 < size <= _LARGEST or size & (size - 1):
-        raise _wrong(name, f"{value!r} is no value of {size} bytes; give an array with its type")
+        raise _constant_error(
+            name, f"{value!r} is no value of {size} bytes; give an array with its type"
+        )
     try:
         number = encode(value, kind.dtype, size, kind.pointer)
     except Misfit as error:
-        raise _wrong(name, str(error)) from None
+        raise _constant_error(name, str(error)) from None
     return pack(number, size)
 
 
@@ -185,5 +191,5 @@ def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator
         yield replace(unset, offset=end, size=last - end, start=unset.start + moved)
 
 
-def _wrong(name: str, why: str) -> KernelError:
+def _constant_error(name: str, why: str) -> KernelError:
     return KernelError(f"constants[{name!r}]: {why}")

@@ -177,7 +177,7 @@ class Executor:
             return False
         self.count += 1
         for root, place in read.roots.items():
-            _leave(place, read.contents.get(root), done.contents.get(root), connection)
+            _write_back(place, read.contents.get(root), done.contents.get(root), connection)
         return True
 
 
@@ -232,7 +232,7 @@ def _recorded_argument(
     return buffers.get(name) or Buffer(value.size, "uint8", offset=value.offset)
 
 
-def _leave(
+def _write_back(
     place: PointerPlace, before: Bytes | None, after: Bytes | None, connection: Connection
 ) -> None:
     """Write the changed bytes of a buffer back to the program."""
