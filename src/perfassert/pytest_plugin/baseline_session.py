@@ -157,7 +157,7 @@ def _find_unused(
             left_out = chosen and key.device not in ran
             if _function(key.test) in tests and not left_out and (file, key) not in asked:
                 yield Unused(file, key, "its test was collected and not run", True)
-    below = [folder for folders in _below(run_state).values() for folder in folders]
+    below = [folder for folders in _baseline_folders(run_state).values() for folder in folders]
     beside = {folder_of(path, run_state.mode.name) for path in run_state.whole.values()}
     gone = [file for folder in sorted(beside.union(below)) for file in orphans(folder)]
     for file in gone:
@@ -167,7 +167,7 @@ def _find_unused(
         yield from (Unused(file, key, why, True) for key in _keys(file, problems))
 
 
-def _below(run_state: Told) -> dict[Path, list[Path]]:
+def _baseline_folders(run_state: Told) -> dict[Path, list[Path]]:
     """Return the folders of baselines below each argument of a strict run.
 
     They include folders whose modules are all gone.
@@ -194,7 +194,7 @@ def _silent(run_state: Told) -> set[Path]:
         return set()
     never, name = run_state.config.getini("norecursedirs"), run_state.mode.name
     files = {file_of(place, name) for place in _argument_paths(run_state) if place.is_file()}
-    for place, folders in _below(run_state).items():
+    for place, folders in _baseline_folders(run_state).items():
         for folder in folders:
             parts = folder.relative_to(place).parts
             if not any(fnmatch(part, pattern) for part in parts for pattern in never):

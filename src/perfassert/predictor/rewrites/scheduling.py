@@ -292,7 +292,7 @@ class _Scheduling(Dependences):
             self.advance(edge)
             for edge in node.edges
             if any(s.distance or s.producer not in inner
-                   or (s.producer not in self.gone and self.true(s.producer, node))
+                   or (s.producer not in self.gone and self.is_true_dependence(s.producer, node))
                    for s in edge.sources)
         )  # fmt: skip
         there = {s.producer for e in kept for s in e.sources}

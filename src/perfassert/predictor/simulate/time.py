@@ -39,7 +39,7 @@ from perfassert.predictor.model import (
     uneven_work,
 )
 from perfassert.predictor.simulate.dealing import Alone, unevenness
-from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
+from perfassert.predictor.simulate.shortening import represents_all_blocks, shorter_units
 from perfassert.source import Assumption
 from perfassert.system.process_pool import map_in_threads
 
@@ -204,14 +204,14 @@ def _run(model: Model) -> UnitRun:
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
     totals = run_bounded(unit, limit)
-    whole = model.by_hand or tells_of_all(totals, unit)
+    whole = model.by_hand or represents_all_blocks(totals, unit)
     shorter = None if whole else shorter_units(model, limit)
     simulated = totals.simulated
     if shorter is None:
-        run = _run_apart(model, unit, limit, totals)
+        run = _run_staggered(model, unit, limit, totals)
         end, assumptions = run.end, run.assumptions
     else:
-        near, run = (_run_apart(model, u, limit, run_bounded(u, limit)) for u in shorter)
+        near, run = (_run_staggered(model, u, limit, run_bounded(u, limit)) for u in shorter)
         least, most = (u.block_length for u in shorter)
         end = near.end + (model.length - least) / (most - least) * (run.end - near.end)
         simulated += near.simulated + run.simulated
@@ -237,7 +237,7 @@ def _describe_shortening(model: Model, length: int) -> Assumption:
     return Assumption(text)
 
 
-class _Apart(NamedTuple):
+class _StaggeredRuns(NamedTuple):
     """The mean end over start phases, in ticks, and how far they lie apart as a share."""
 
     end: float
@@ -246,7 +246,7 @@ class _Apart(NamedTuple):
     assumptions: tuple[Assumption, ...]
 
 
-def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
+def _run_staggered(model: Model, unit: Unit, limit: int, totals: Totals) -> _StaggeredRuns:
     """``totals``: of the unit with its first blocks in step."""
     instructions = unit.block_length * unit.blocks
     assumptions, end = _extrapolate_end(totals, instructions)
@@ -265,7 +265,7 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
                 ends.append(_extrapolate_end(together, unit.block_length * more)[1] - first)
     end = fmean(ends)
     spread = (max(ends) - min(ends)) / end if end else 0.0
-    return _Apart(end, spread, totals.simulated, assumptions)
+    return _StaggeredRuns(end, spread, totals.simulated, assumptions)
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
