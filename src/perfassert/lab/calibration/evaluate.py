@@ -147,7 +147,9 @@ def _hull(
         if value is None:
             yield key, Missing(reason)
             continue
-        number = value.value - sum(_taken_off(name, part, chain.minus, findings, of.nearest))
+        number = value.value - sum(
+            _times_to_subtract(name, part, chain.minus, findings, of.nearest)
+        )
         if number <= 0:
             yield key, Missing(f"nothing is left of {value.value:.4g} cycles{beside}")
         else:
@@ -172,7 +174,7 @@ def _in_cycles(number: float, note: str) -> MeasuredEntry:
     return MeasuredEntry(float(whole), f"{number:.4g} measured; {note}")
 
 
-def _taken_off(
+def _times_to_subtract(
     name: str, part: str, minus: Sequence[str], findings: Evaluation, nearest: Device
 ) -> Iterator[float]:
     """Yield the times of a link's other instructions, to be subtracted.
@@ -205,11 +207,11 @@ def _hits(
     width = 128 * top.value
     yield (
         "values.l1_bytes_per_cycle",
-        MeasuredEntry(_whole(width), f"{width:.4g} measured; {top.note()}"),
+        MeasuredEntry(_round_width(width), f"{width:.4g} measured; {top.note()}"),
     )
 
 
-def _whole(width: float) -> float:
+def _round_width(width: float) -> float:
     """Return a width, which is a power of two but for losses, else the nearest integer."""
     power = 1
     while power < width * (1 - _WHOLE / 2):
