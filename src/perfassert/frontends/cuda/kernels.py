@@ -36,7 +36,7 @@ from perfassert.frontends.binding.executed_accesses import with_touched
 from perfassert.frontends.binding.grid_strides import normalise_strides
 from perfassert.frontends.binding.idle import note_idleness
 from perfassert.frontends.graph.executed_counts import contradiction
-from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
+from perfassert.frontends.graph.launch_graph import launch_graph, representative_block
 from perfassert.frontends.machine.lowering import Lowered, lower
 from perfassert.frontends.toolchain.ahead import build
 from perfassert.frontends.toolchain.architecture import architecture
@@ -594,7 +594,7 @@ def _bind(
     bound = tuple(map(arguments.place_access, bound))
     note_idleness(binder, bound)
     effective_launch, bound = normalise_strides(binder, bound)
-    stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
+    stands = representative_block(program, binder, warp_size, launch.working_grid(effective_launch))
     graph = launch_graph(program, binder, touches, warp_size, stands.block)
     longest = None
     if stands.longest is not None and executed is None:

@@ -23,11 +23,11 @@ import numpy.typing as npt
 from perfassert.frontends.binding.binder import Binder
 from perfassert.frontends.graph.block_kinds import (
     Box,
-    Standing,
+    RepresentativeBlock,
+    choose_representative,
     chosen_groups,
     idle_boxes,
     partition,
-    standing,
 )
 from perfassert.frontends.graph.channels import assign_channels
 from perfassert.frontends.graph.executed_counts import Counts
@@ -90,15 +90,15 @@ class _Walked:
     digest: int
 
 
-def standing_block(
+def representative_block(
     program: Program, binder: Binder, warp_size: int, grid: tuple[int, ...]
-) -> Standing:
+) -> RepresentativeBlock:
     """Return the block of ``grid`` that stands for all, and how many blocks it stands for."""
     middle = tuple(n // 2 for n in grid)
     walk = _Walk(program, binder, warp_size)
     decisions = BlockDecisions(walk)
     if not decisions.axes:
-        return Standing(middle)
+        return RepresentativeBlock(middle)
     noted = dict(binder.assumptions)
     known: dict[int, _Walked] = {}
 
@@ -113,7 +113,7 @@ def standing_block(
         return known[key]
 
     groups = partition(tuple((0, n) for n in grid), decisions)
-    result = standing(walk_block, grid, groups)
+    result = choose_representative(walk_block, grid, groups)
     idle = 0.0
     for box in idle_boxes(binder.launch.grid, grid):
         of = partition(box, decisions)

@@ -33,7 +33,7 @@ Pages = npt.NDArray[np.int64]
 _MOST = 1 << 31  # bytes of a launch's buffers that are read, the smaller ones first
 
 
-class Ran(Protocol):
+class ExecutedLaunch(Protocol):
     """Result of an executed launch.
 
     The result has the contents of buffers that are known throughout, the reason if the launch did
@@ -55,7 +55,7 @@ class Runner(Protocol):
 
     def __call__(
         self, kernel: CompiledKernel, launch: Launch, *, lane_instructions: int
-    ) -> Ran: ...
+    ) -> ExecutedLaunch: ...
 
 
 class Sample(Protocol):

@@ -38,7 +38,7 @@ from perfassert.predictor.model import (
     make_model,
     uneven_work,
 )
-from perfassert.predictor.simulate.dealing import Alone, unevenness
+from perfassert.predictor.simulate.dealing import BlockTime, unevenness
 from perfassert.predictor.simulate.shortening import represents_all_blocks, shorter_units
 from perfassert.source import Assumption
 from perfassert.system.process_pool import map_in_threads
@@ -279,14 +279,14 @@ def _unevenness_factor(model: Model, end: float) -> float:
     )  # fmt: skip
 
 
-def _alone(model: Model) -> Alone:
+def _alone(model: Model) -> BlockTime:
     """Return the time of a block alone, from the mean block and one with longer loops."""
     mean, length = _one_block(model.unit)
     if model.longer is None:
-        return Alone(0.0, mean)
+        return BlockTime(0.0, mean)
     much, long = _one_block(model.longer)
     growing = mean if long == length else min(mean, (much - mean) / (long - length) * length)
-    return Alone(mean - growing, growing)
+    return BlockTime(mean - growing, growing)
 
 
 def _one_block(unit: Unit) -> tuple[float, int]:
