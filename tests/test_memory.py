@@ -24,7 +24,7 @@ CACHES = {
     "frontends/machine/registers.py consecutive_registers": "names of registers",
     "frontends/machine/sass.py parse_operand": "the text of an operand",
     "frontends/toolchain/inputs.py _had_none": "names that a folder lacks, by its last change",
-    "frontends/toolchain/inputs.py _known_records": "states of files, compared before use",
+    "frontends/toolchain/inputs.py _matching_records": "states of files, compared before use",
     "frontends/toolchain/names.py demangle": "the text of a name",
     "frontends/toolchain/tools.py _candidates": "installed tools, by name and environment",
     "frontends/toolchain/tools.py _package_on": "folders of a package, by name and import path",
@@ -65,7 +65,7 @@ WRITTEN = {
     "frontends/cuda/inventory.py _KNOWN_CODE": "facts of machine code, by its digest",
     "frontends/toolchain/cache.py _in_the_making": "results that a thread is making now",
     "frontends/toolchain/cache.py _seal": "entries to be trusted while a build runs",
-    "frontends/toolchain/inputs.py _said": "messages that were printed",
+    "frontends/toolchain/inputs.py _logged_reasons": "messages that were printed",
 }
 _CONTAINERS = ("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter")
 _WRITES = frozenset(

@@ -173,7 +173,7 @@ class Plugins:
                     Problem(c.plugin, hook, f"perfassert itself has {c.name!r}") for c in same_name
                 ]
             elif len(same_name) > 1:
-                clashes[key] = _clash(hook, same_name)
+                clashes[key] = _clash_message(hook, same_name)
                 problems += [
                     Problem(c.plugin, hook, f"{c.name!r} is claimed more than once")
                     for c in same_name
@@ -207,7 +207,7 @@ class Plugins:
             except Exception as error:
                 reason = f"cannot be loaded: {_reason(error)}"
             if reason:
-                self._problems.append(Problem(_whose(entry), "", reason))
+                self._problems.append(Problem(_entry_with_distribution(entry), "", reason))
         for problem in self._problems:
             _warn(problem)
 
@@ -221,7 +221,7 @@ class _Claim(Generic[T]):
     value: T
 
 
-def _clash(hook: str, claims: Sequence[_Claim[Any]]) -> str:
+def _clash_message(hook: str, claims: Sequence[_Claim[Any]]) -> str:
     whose = " and ".join(dict.fromkeys(claim.plugin for claim in claims))
     return (
         f"{claims[0].name!r} is claimed more than once in {hook}, by plug-in {whose}; uninstall "
@@ -265,7 +265,7 @@ def gather(hook: str, read: HookReader[T], reserved: Iterable[str] = ()) -> Cont
     return PLUGINS.gather(hook, read, reserved)
 
 
-def _whose(entry: EntryPoint) -> str:
+def _entry_with_distribution(entry: EntryPoint) -> str:
     return f"{entry.name} (of {entry.dist.name})" if entry.dist is not None else entry.name
 
 

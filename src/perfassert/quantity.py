@@ -173,7 +173,7 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def _endless(number: int) -> float:
+def _signed_infinity(number: int) -> float:
     """Return infinity, with the sign of an integer that exceeds every float."""
     return inf if number > 0 else -inf
 
@@ -310,7 +310,7 @@ class Quantity(float):
         if isinstance(other, float):
             return float(other)
         if isinstance(other, int):
-            return float(other) if _is_finite(other) else _endless(other)
+            return float(other) if _is_finite(other) else _signed_infinity(other)
         return _as_float(other)
 
     def _require_like(self, unit: str, per: str, shown: str) -> None:

@@ -136,11 +136,11 @@ def test_components_name_field_and_part():
     new = entry(loads=["a[x]", "c[x]"], registers=80)
     found = {c.name: c for c in components(OLD, new)}
     part = found["dram_load of c: compulsory"]
-    assert (part.before, part.after, part.share) == (0, 8 * N, None)
+    assert (part.before, part.after, part.relative_change) == (0, 8 * N, None)
     assert str(part) == "dram_load of c: compulsory 0 B → 8.389 MB"
     assert str(found["registers"]) == "registers 32 → 80 (+150.0 %)"
     assert str(found["occupancy limited by"]) == "occupancy limited by warps → registers"
-    assert found["occupancy"].share == pytest.approx(new["occupancy"] - 1)
+    assert found["occupancy"].relative_change == pytest.approx(new["occupancy"] - 1)
     assert not {"time", "cycles", "dram load", "kernel digest", "grid"} & found.keys()
 
 

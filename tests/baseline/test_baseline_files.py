@@ -77,7 +77,7 @@ def test_writers_at_once_lose_nothing(file):
 
 
 def test_a_lock_that_stays_is_named(file, monkeypatch):
-    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    monkeypatch.setattr(files, "_LOCK_TIMEOUT", 0.05)
     write(file, Update({key(1): ENTRY}))
     lock = lock_of(file)
     held = files._acquire(lock)
@@ -106,7 +106,7 @@ def test_a_file_system_without_locks(file, monkeypatch):
 def test_a_lock_that_is_left_where_there_are_no_others(file, monkeypatch):
     """Nothing tells that its process is dead: a person deletes it."""
     monkeypatch.setattr(files, "_exclusive", lambda _: False)
-    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    monkeypatch.setattr(files, "_LOCK_TIMEOUT", 0.05)
     write(file, Update({key(1): ENTRY}))
     os.close(files._acquire(lock_of(file)))
     with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
@@ -118,7 +118,7 @@ def test_a_lock_that_is_left_where_there_are_no_others(file, monkeypatch):
 
 def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
     """A lock of another host is waited for while that host makes progress, and taken over after."""
-    monkeypatch.setattr(files, "_PATIENCE", 0.3)
+    monkeypatch.setattr(files, "_LOCK_TIMEOUT", 0.3)
     write(file, Update({key(1): ENTRY}))
     lock = lock_of(file)
     lock.write_bytes(b"another".ljust(64))
@@ -127,7 +127,7 @@ def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
     write(file, Update({key(2): ENTRY}))
     assert time.monotonic() - begin > 0.3
     lock.write_bytes(files._host())  # one of ours
-    monkeypatch.setattr(files, "_PATIENCE", 3600)
+    monkeypatch.setattr(files, "_LOCK_TIMEOUT", 3600)
     write(file, Update({key(3): ENTRY}))
     assert read(file).keys() == {key(1), key(2), key(3)}
     assert os.listdir(file.parent) == [file.name]
@@ -136,7 +136,7 @@ def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
 @pytest.mark.parametrize("kind", ["link", "dangling", "second name", "pipe", "folder"])
 def test_a_lock_that_is_no_lock_is_left_alone(file, tmp_path, monkeypatch, kind):
     """A pull request can commit a link: nothing is written to what it leads to."""
-    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    monkeypatch.setattr(files, "_LOCK_TIMEOUT", 0.05)
     write(file, Update({key(1): ENTRY}))
     other, lock = tmp_path / "other.txt", lock_of(file)
     other.write_text("A" * 200)

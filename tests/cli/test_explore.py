@@ -266,7 +266,7 @@ def test_a_page_that_a_file_leads_to(served):
 
 def test_clients_that_send_a_byte_now_and_then(served, monkeypatch):
     """A request has one time limit, not one for each byte that arrives."""
-    monkeypatch.setattr(local_server, "_PATIENCE", 0.5)
+    monkeypatch.setattr(local_server, "_REQUEST_TIMEOUT", 0.5)
     with socket.create_connection(served.server_address, timeout=30) as connection:
         ended = False
         for byte in b"GET /" + bytes(1000):

@@ -158,7 +158,7 @@ def test_many_launches_are_predicted_by_several_processes(source, monkeypatch, c
     assert rank(source, "--all-blocks", "64") == 0
     alone = capsys.readouterr().out
     monkeypatch.setattr("perfassert.system.process_pool.process_pool", pool)
-    monkeypatch.setattr(command, "_PATIENCE", 0.0)
+    monkeypatch.setattr(command, "_SERIAL_SECONDS", 0.0)
     for jobs in "12":
         assert rank(source, "--all-blocks", "64", "--jobs", jobs) == 0
         assert capsys.readouterr().out == alone
@@ -182,7 +182,7 @@ def test_compiled_code_in_real_processes(capsys, monkeypatch, tmp_path):
         'extern "C" __global__ void scale(int n, const float* a, float* b)\n'
         "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) b[i] = 2 * a[i]; }\n"
     )
-    monkeypatch.setattr(command, "_PATIENCE", 0.0)
+    monkeypatch.setattr(command, "_SERIAL_SECONDS", 0.0)
     arguments = [
         "rank", str(source), "--device", "a100", "--domain", "1048576", "--blocks",
         "32;64;128;256;512;1024", "--arg", "n=1048576", "--jobs", "2", "--json",

@@ -4,7 +4,7 @@ import pytest
 from star3d25pt import DOMAIN, star3d25pt
 
 import perfassert as pa
-from perfassert.expect.check import evaluate, rivals
+from perfassert.expect.check import evaluate, limiters_within_error
 
 
 def predict(share):
@@ -24,9 +24,9 @@ def close():
     return prediction
 
 
-def test_rivals_are_the_bounds_within_the_error_of_a_time(close):
-    assert rivals(close) == ("l1", "dram")
-    assert rivals(predict(0.6)) == ("l1",)
+def test_limiters_are_the_bounds_within_the_error_of_a_time(close):
+    assert limiters_within_error(close) == ("l1", "dram")
+    assert limiters_within_error(predict(0.6)) == ("l1",)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_what_lies_far_apart_is_decided():
         predict(0.6).expect(limiter="dram", undecided="allow")
 
 
-def test_latency_has_no_rival():
+def test_latency_is_the_only_limiter():
     field = pa.Field("a", shape=1 << 10)
     kernel = pa.Kernel.from_accesses("k", [field], ["a[x]"])
     prediction = pa.predict(kernel, pa.Launch.cover(1 << 10, 64), "a100")
     assert prediction.limiter in ("latency", "parallelism")
-    assert rivals(prediction) == (prediction.limiter,)
+    assert limiters_within_error(prediction) == (prediction.limiter,)
 
 
 @pytest.mark.parametrize("given", ["maybe", True, None, ""])

@@ -10,8 +10,13 @@ from described import KERNELS, missing, moved, program_of, variables
 
 import perfassert as pa
 from perfassert.frontends.binding.binder import Arguments, Binder
-from perfassert.frontends.graph.block_kinds import Longest, Standing, partition, standing
-from perfassert.frontends.graph.launch_graph import standing_block
+from perfassert.frontends.graph.block_kinds import (
+    LongestKind,
+    RepresentativeBlock,
+    choose_representative,
+    partition,
+)
+from perfassert.frontends.graph.launch_graph import representative_block
 
 pytestmark = pytest.mark.exhaustive(one_in=4)
 
@@ -49,7 +54,7 @@ class Works:
         def walk(place):
             return Walk(self.work(place), self.work(place), 1, self.work(place))
 
-        return standing(walk, grid, partition(tuple((0, n) for n in grid), self))
+        return choose_representative(walk, grid, partition(tuple((0, n) for n in grid), self))
 
 
 @pytest.fixture(autouse=True)
@@ -208,14 +213,18 @@ class TestGridsCutUnevenly:
         launch = pa.Launch(64, 256, {"n": 64 * 256})
         arguments = Arguments(program, launch, "predicated_chain")
         binder = Binder(program, launch, arguments, {}, {}, 32)
-        assert standing_block(program, binder, 32, (64, 1, 1)) == Standing((32, 0, 0))
+        assert representative_block(program, binder, 32, (64, 1, 1)) == RepresentativeBlock(
+            (32, 0, 0)
+        )
 
     def test_a_loop_that_runs_at_most_once(self):
         """Its counter is known, and still stands in what decides about blocks."""
         program = program_of("strides.cu", "guard_on_place", "sm_80")
         launch = pa.Launch(8, 64, {"n": 3, "m": 300})
         binder = Binder(program, launch, Arguments(program, launch, "guard_on_place"), {}, {}, 32)
-        assert standing_block(program, binder, 32, (5, 1, 1)) == Standing((2, 0, 0), idle=3 * 12)
+        assert representative_block(program, binder, 32, (5, 1, 1)) == RepresentativeBlock(
+            (2, 0, 0), idle=3 * 12
+        )
 
 
 class TestStanding:
@@ -240,7 +249,7 @@ class TestStanding:
 
     def test_the_middle_does_all_the_work_of_a_part_of_the_blocks(self):
         found = Works(lambda p: 400 if p[0] < 8 else 20).standing((12, 1, 1))
-        assert found == Standing((6, 0, 0), pytest.approx((8 * 400 + 4 * 20) / 400), 9)
+        assert found == RepresentativeBlock((6, 0, 0), pytest.approx((8 * 400 + 4 * 20) / 400), 9)
 
     @pytest.mark.parametrize("heavy", [1, 32, 300])
     @pytest.mark.parametrize("last", [False, True])
@@ -256,13 +265,13 @@ class TestStanding:
 
     def test_few_blocks_at_an_end_that_do_little(self):
         found = Works(lambda p: 200 if p[0] < 32 else 100, [32]).standing((65536, 1, 1))
-        assert found == Standing((32768, 0, 0), 65568, None, Longest((16, 0, 0), 32))
+        assert found == RepresentativeBlock((32768, 0, 0), 65568, None, LongestKind((16, 0, 0), 32))
 
     @pytest.mark.parametrize("blocks", [10**5, 10**9, 10**14])
     def test_a_single_block_is_found_in_any_grid(self, blocks):
         one = blocks * 3 // 7
         works = Works(lambda p: 10**6 if p[0] == one else 100, [one, one + 1])
-        assert works.standing((blocks, 1, 1)).longest == Longest((one, 0, 0), 1)
+        assert works.standing((blocks, 1, 1)).longest == LongestKind((one, 0, 0), 1)
 
     @pytest.mark.parametrize("blocks", [10**8, 2**24, 2**31 - 1])
     @pytest.mark.parametrize("recurs", [4, 8, 97])
@@ -278,4 +287,4 @@ class TestStanding:
 
     def test_the_middle_stands_for_those_like_it(self):
         found = Works(lambda p: 10 if p[0] in (0, 99) else 100).standing((100, 100, 1))
-        assert found == Standing((50, 50, 0), pytest.approx(9800 + 20))
+        assert found == RepresentativeBlock((50, 50, 0), pytest.approx(9800 + 20))

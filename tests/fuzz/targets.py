@@ -47,7 +47,7 @@ from perfassert.frontends.profiles.read import read_profile
 from perfassert.frontends.toolchain import containers, names, options, signature
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.elf import of_a_host
+from perfassert.frontends.toolchain.elf import is_host_elf
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.hardware import load
 from perfassert.kernel.contents import check_generator, contents
@@ -259,7 +259,7 @@ TARGETS: dict[str, Target] = {
     "headers of listings": of_text(lambda t: from_fixture(t, None, "sm_80", "k.sass"),
                                    [HEADER, BARE],
                                    "registers= parameters= constants= assumption= %20 //ptx:"),
-    "machine code": Target(lambda c, f: (containers.begins_as_code(c), of_a_host(c),
+    "machine code": Target(lambda c, f: (containers.begins_as_code(c), is_host_elf(c),
                                          mutations.elf(c, f / "k.cubin")),
                            (cubin(),), (*NUMBERS, *SIGNS),
                            ((FIXTURES / "loop.cubin").read_bytes(),)),

@@ -5,7 +5,7 @@ import pytest
 import perfassert as pa
 from perfassert.engines.advisor.code import Code
 from perfassert.kernel.graph import Node
-from perfassert.kernel.roles import node_space, off_chip, space_of
+from perfassert.kernel.roles import is_outside_sm, node_space, space_of
 from perfassert.predictor.diagnose.diagnose import latency_bounds
 
 FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_load",
@@ -14,7 +14,7 @@ FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_lo
 
 def test_what_lies_behind_the_l1():
     device = pa.device("a100")
-    assert {name for name in device.operations if off_chip(space_of(name))} == FAR
+    assert {name for name in device.operations if is_outside_sm(space_of(name))} == FAR
     bounds = latency_bounds(Code((), {}), device)
     assert all(bounds[name] > device.dram_latency for name in FAR)
     assert bounds["atomic_shared"] < device.dram_latency

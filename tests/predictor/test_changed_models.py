@@ -11,7 +11,7 @@ from perfassert.kernel.affine import Affine
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import ItemKind
 from perfassert.kernel.names import LoopCounter
-from perfassert.predictor.rewrites.changed_accesses import _laid_out
+from perfassert.predictor.rewrites.changed_accesses import _lay_out
 from perfassert.predictor.rewrites.changed_graph import balance_warps, without, work_alone
 from perfassert.predictor.rewrites.scheduling import reschedule
 from perfassert.predictor.rewrites.unrolling import unroll_factor, unroll_loops
@@ -204,7 +204,7 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
         "a", "global", Direction.LOAD, 4, Affine(constant, terms), ranges, (),
         tuple(name for name, _ in loops), False, "", None,
     )  # fmt: skip
-    made = _laid_out(access, planes or {constant: 0}, room, LAUNCH).address
+    made = _lay_out(access, planes or {constant: 0}, room, LAUNCH).address
     return made.constant, dict(made.terms)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfassert.predictor.simulate.dealing import Alone, BlockWork, makespan, unevenness
+from perfassert.predictor.simulate.dealing import BlockTime, BlockWork, makespan, unevenness
 
 
 def test_equal_blocks_that_fill_a_unit_take_their_work():
@@ -35,7 +35,7 @@ def test_blocks_go_to_the_slot_that_is_free_first():
 
 def test_a_long_warp_in_each_block_is_no_unevenness_between_blocks():
     same = [1.0] * 16
-    assert unevenness(same, same, 1000, 8, 4, 1.0, Alone(0.0, 3.0)) == 1.0
+    assert unevenness(same, same, 1000, 8, 4, 1.0, BlockTime(0.0, 3.0)) == 1.0
 
 
 @pytest.mark.parametrize("units", [4, 16])
@@ -44,14 +44,14 @@ def test_one_heavy_block_of_a_wave_decides_alone(units):
     work = [1.0] * (units - 1) + [100.0]
     mean = sum(work) / units
     relative = [w / mean for w in work]
-    found = unevenness(relative, relative, units, units, 1, 5.0, Alone(0.0, 5.0))
+    found = unevenness(relative, relative, units, units, 1, 5.0, BlockTime(0.0, 5.0))
     assert found == pytest.approx(100 / mean)
 
 
 def test_the_tail_of_a_long_launch_is_a_small_share_of_it():
     relative = [0.9, 1.1] * 32
-    short = unevenness(relative, relative, 64, 32, 2, 1.0, Alone(0.5, 0.5))
-    long = unevenness(relative, relative, 64_000, 32, 2, 1.0, Alone(0.5, 0.5))
+    short = unevenness(relative, relative, 64, 32, 2, 1.0, BlockTime(0.5, 0.5))
+    long = unevenness(relative, relative, 64_000, 32, 2, 1.0, BlockTime(0.5, 0.5))
     assert 1.0 <= long < short
     assert long < 1.01
 
@@ -60,7 +60,7 @@ def test_what_a_block_takes_whatever_it_does_is_not_multiplied_with_its_work():
     """Half of the mean block's time is fixed and not multiplied with its work; a unit holds one
     block."""
     relative = [0.5, 0.5, 0.5, 2.5]
-    found = unevenness(relative, relative, 4, 4, 1, 1.0, Alone(0.5, 0.5))
+    found = unevenness(relative, relative, 4, 4, 1, 1.0, BlockTime(0.5, 0.5))
     assert found == pytest.approx(2.5)  # the unit's throughput: work 2.5 takes 2.5
-    found = unevenness(relative, relative, 4, 4, 1, 0.1, Alone(0.5, 0.5))
+    found = unevenness(relative, relative, 4, 4, 1, 0.1, BlockTime(0.5, 0.5))
     assert found == pytest.approx(0.5 + 0.5 * 2.5)

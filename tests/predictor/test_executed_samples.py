@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import perfassert as pa
-from perfassert.engines.execution.sample import in_a_row
+from perfassert.engines.execution.sample import consecutive_blocks
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.executed import WorkingBlocks, spread_blocks
@@ -181,9 +181,9 @@ def test_a_sample_takes_one_block_of_each_stretch_at_every_residue(total, count)
 
 
 def test_what_is_executed_in_a_row_is_all_or_a_wave_or_stretches_of_one():
-    assert in_a_row(50, 20, 60) == tuple(range(50))
-    assert in_a_row(100, 20, 45) == tuple(range(20, 60))
-    part = in_a_row(1000, 400, 80)
+    assert consecutive_blocks(50, 20, 60) == tuple(range(50))
+    assert consecutive_blocks(100, 20, 45) == tuple(range(20, 60))
+    part = consecutive_blocks(1000, 400, 80)
     assert len(part) == 80
     assert (part[0], part[-1]) == (300, 699)
     assert (np.diff(part) == 1).sum() == 72

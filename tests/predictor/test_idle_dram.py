@@ -28,9 +28,9 @@ def test_time_around_the_watched_nodes():
         issue_order="dataflow", scheduler="loose-round-robin", schedulers=1,
         issue_width=None,
     )  # fmt: skip
-    assert bounds(unit).around == 0
-    assert bounds(unit, [1, 2]).around == 10 + 100 + 7 + 4
-    assert bounds(unit, [2]).around == 10 + 300 + 7 + 4
+    assert bounds(unit).around_watched == 0
+    assert bounds(unit, [1, 2]).around_watched == 10 + 100 + 7 + 4
+    assert bounds(unit, [2]).around_watched == 10 + 300 + 7 + 4
 
 
 def predicted(resident):
@@ -46,7 +46,7 @@ def predicted(resident):
 def test_dram_waits_for_every_block_of_a_unit_that_has_one():
     prediction, model = predicted(1)
     assert prediction.occupancy.resident_blocks == 1
-    waits = BLOCKS * model.bounds.around / V100.clock_hz
+    waits = BLOCKS * model.bounds.around_watched / V100.clock_hz
     assert waits > 0.01 * model.dram_seconds
     expected = model.dram_seconds + waits + V100.launch_overhead
     assert float(prediction.time) == pytest.approx(expected, rel=1e-4)

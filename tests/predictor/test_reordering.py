@@ -16,7 +16,7 @@ from perfassert.predictor.rewrites.list_scheduling import (
     unexplained_stalls,
 )
 from perfassert.predictor.rewrites.next_iteration import loads_for_next
-from perfassert.predictor.rewrites.register_pressure import most_alive
+from perfassert.predictor.rewrites.register_pressure import max_live_values
 from perfassert.predictor.rewrites.scheduling import _Scheduling, load_before_barriers, reschedule
 
 KERNELS = {
@@ -192,13 +192,13 @@ class TestNextIteration:
 class TestRegisters:
     def test_values_are_alive_from_definition_to_last_use(self):
         chain = [(["R0"], []), (["R1"], ["R0"]), (["R2"], ["R1"])]
-        assert most_alive(chain, [0, 1, 2]) == 1
+        assert max_live_values(chain, [0, 1, 2]) == 1
         four = [([f"R{n}"], []) for n in range(4)] + [(["R4"], [f"R{n}" for n in range(4)])]
-        assert most_alive(four, range(5)) == 4
+        assert max_live_values(four, range(5)) == 4
 
     def test_inputs_are_there_from_the_start_and_results_to_the_end(self):
-        assert most_alive([(["R1"], ["R0"]), (["R3"], ["R2"])], [0, 1]) == 2
-        assert most_alive([(["R1"], []), (["R2"], [])], [0, 1]) == 2
+        assert max_live_values([(["R1"], ["R0"]), (["R3"], ["R2"])], [0, 1]) == 2
+        assert max_live_values([(["R1"], []), (["R2"], [])], [0, 1]) == 2
 
     def test_predicates_are_no_registers(self):
-        assert most_alive([(["P0"], []), (["UR4"], ["P0"])], [0, 1]) == 0
+        assert max_live_values([(["P0"], []), (["UR4"], ["P0"])], [0, 1]) == 0

@@ -44,7 +44,7 @@ def canonical(kernel: Description) -> Plain:
         "shared_bytes": _number(kernel.shared_bytes),
         "updates_per_thread": _number(kernel.updates_per_thread),
         **_NOTHING,
-        **_own(kernel),
+        **_kind_attributes(kernel),
     }
 
 
@@ -55,7 +55,7 @@ _NOTHING = {
 """What kernels of other kinds have."""
 
 
-def _own(kernel: Description) -> Plain:
+def _kind_attributes(kernel: Description) -> Plain:
     """Return the attributes that kernels of this kind have."""
     if isinstance(kernel, BoundKernel):
         return {

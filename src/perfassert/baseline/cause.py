@@ -178,7 +178,7 @@ def _other_launch(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     Blocks of another size beside other code come last, since either may be the cause.
     """
     is_same = same_code(old, new)
-    everything = _everything(pair)
+    everything = _all_bounds(pair)
     written = [str(e.get("arguments", "")) for e in (old, new)]
     arguments = written[0] != written[1] and _differing(*written)
     numbers = arguments and "[" not in arguments.partition(" ")[2].partition(",")[0]
@@ -204,7 +204,7 @@ def _other_blocks(old: Entry, new: Entry, pair: _Pair, beside: str = "") -> Iter
     shapes = ["×".join(map(str, e.get("block", ()))) for e in (old, new)]
     if shapes[0] != shapes[1]:
         words = f"blocks of {shapes[1]} instead of {shapes[0]} threads{beside}"
-        yield Cause(f"{words}{_occupancy(old, new)}", *_everything(pair))
+        yield Cause(f"{words}{_occupancy(old, new)}", *_all_bounds(pair))
 
 
 def _updates(entry: Entry) -> str:
@@ -213,7 +213,7 @@ def _updates(entry: Entry) -> str:
     return "updates" if int(entry.get("updates", 0)) > threads else "threads"
 
 
-def _everything(pair: _Pair) -> tuple[Mapping[str, float], float]:
+def _all_bounds(pair: _Pair) -> tuple[Mapping[str, float], float]:
     exposed = pair.exposed_time("new")
     return pair.old, (pair.exposed_time("old") / exposed if exposed else 1.0)
 
@@ -223,7 +223,7 @@ def _spills(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     if after <= before:
         return
     sizes = " → ".join(format_quantity(float(n), "B") for n in (before, after))
-    bounds, _ = _everything(pair)
+    bounds, _ = _all_bounds(pair)
     kept = {name: t for name, t in bounds.items() if name not in ("compute", "shared")}
     if old.get("registers") == new.get("registers"):
         words = f"local memory: {sizes} per thread, an array that is indexed at run time or spills"
@@ -378,7 +378,7 @@ def _doubles(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     """Arithmetic in double, whose few pipelines warps wait for, whatever resource is busiest."""
     before, after = (int(e.get("double_instructions", 0)) for e in (old, new))
     if after > _MORE * before and after > before + 1:
-        bounds, exposed = _everything(pair)
+        bounds, exposed = _all_bounds(pair)
         arithmetic = {name: bounds.get(name, 0.0) for name in ("compute", "issue")}
         text = f"arithmetic in double: {before} → {after} instructions of the code"
         yield Cause(text, arithmetic, exposed, doubles=True)
@@ -388,7 +388,7 @@ def _residency(old: Entry, new: Entry, pair: _Pair) -> Iterator[Cause]:
     """Registers and shared memory, which decide how many warps reside."""
     if _ratio(new, old, "occupancy") <= _MORE:
         return
-    _, exposed = _everything(pair)
+    _, exposed = _all_bounds(pair)
     why = ""
     for key, words in (("registers", "registers"), ("shared_bytes", "bytes of shared memory")):
         if new.get(key, 0) > old.get(key, 0):

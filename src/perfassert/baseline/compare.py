@@ -55,7 +55,7 @@ class MetricRow:
     @property
     def _difference(self) -> str:
         """The change as a share, with as many digits as tell it from the tolerance."""
-        share, text = self.change.share, self.change.share_text
+        share, text = self.change.relative_change, self.change.percent_text
         side = self.tolerance.above if share and share > 0 else self.tolerance.below
         if share is None or abs(share) <= side.share or self.verdict is Verdict.WITHIN:
             return text
@@ -270,14 +270,15 @@ def failure_text(comparison: BaselineComparison, why: str, next_step: str) -> st
 def _headline(row: MetricRow) -> str:
     _, before, after, difference, tolerance, _ = row.cells()
     if row.verdict is Verdict.IMPROVED:
-        share = f"{percent(abs(row.change.share), signed=False)} " if row.change.share else ""
+        relative = row.change.relative_change
+        share = f"{percent(abs(relative), signed=False)} " if relative else ""
         return (
             f"{row.metric} is {after}, {share}better than the baseline {before} "
             f"(allowed: {tolerance})"
         )
     if not difference:
         return f"{row.metric} is {after}, was {before}"
-    to = "" if is_factor(row.change.share or 0.0) else "to "
+    to = "" if is_factor(row.change.relative_change or 0.0) else "to "
     return f"{row.metric} is {after}, {difference} {to}the baseline {before} (allowed: {tolerance})"
 
 
@@ -288,7 +289,7 @@ def _differences_text(comparison: BaselineComparison) -> str:
     changes = differences(comparison.old, comparison.new)
     if not changes:
         return f"{title}: no component"
-    rows = [(c.name, *c.values, c.share_text) for c in changes[:_LISTED]]
+    rows = [(c.name, *c.values, c.percent_text) for c in changes[:_LISTED]]
     more = f"\n… and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
     header = ("component", "baseline", "predicted", "difference")
     return f"{title}:\n{table(header, rows)}{more}"

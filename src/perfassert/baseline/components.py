@@ -51,16 +51,16 @@ class Change:
         return self.path[0]
 
     @property
-    def share(self) -> float | None:
+    def relative_change(self) -> float | None:
         """The change over the value before, for numbers other than 0 before."""
         if isinstance(self.before, (int, float)) and isinstance(self.after, (int, float)):
             return self.after / self.before - 1 if self.before else None
         return None
 
     @property
-    def share_text(self) -> str:
-        """``"+35.5 %"``, or empty where no share exists."""
-        return "" if self.share is None else percent(self.share)
+    def percent_text(self) -> str:
+        """``"+35.5 %"``, or empty without a relative change."""
+        return "" if self.relative_change is None else percent(self.relative_change)
 
     @property
     def values(self) -> tuple[str, str]:
@@ -69,7 +69,7 @@ class Change:
 
     def __str__(self) -> str:
         before, after = self.values
-        return f"{self.name} {before} → {after}{self.share_text and f' ({self.share_text})'}"
+        return f"{self.name} {before} → {after}{self.percent_text and f' ({self.percent_text})'}"
 
 
 def components(old: Entry, new: Entry) -> tuple[Change, ...]:

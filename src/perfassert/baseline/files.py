@@ -26,7 +26,7 @@ except ImportError:  # not on Windows
     fcntl = None
 
 FOLDER = "__perf__"
-_PATIENCE = 10.0  # seconds that another process may hold a file
+_LOCK_TIMEOUT = 10.0  # seconds that another process may hold a file
 _HOST = 64  # bytes of a host's name
 _LARGEST = 64 << 20  # bytes: some ten thousand baselines
 
@@ -146,12 +146,12 @@ def _file_lock(path: Path, now: Callable[[], float] = time.monotonic) -> Iterato
     """
     lock = path.with_name(f".{path.name}.lock")
     begin, seen = now(), _state(path, lock)
-    while (handle := _acquire(lock, waited := now() > begin + _PATIENCE)) is None:
+    while (handle := _acquire(lock, waited := now() > begin + _LOCK_TIMEOUT)) is None:
         if (state := _state(path, lock)) != seen:  # others get on: it is our turn later
             begin, seen = now(), state
         elif waited:
             raise BaselineError(
-                f"{path}: another process has been writing it for {_PATIENCE:.0f} s; if none "
+                f"{path}: another process has been writing it for {_LOCK_TIMEOUT:.0f} s; if none "
                 f"is, delete {lock} and run the update again"
             )
         time.sleep(0.01)

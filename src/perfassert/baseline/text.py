@@ -257,7 +257,7 @@ class _File:
         elif name in TEXTS or name in self.names:
             wanted = "" if isinstance(value, str) else "must be a string"
         elif name in EXTENTS:
-            whole = isinstance(value, tuple) and len(value) == 3 and all(map(_is_whole, value))
+            whole = isinstance(value, tuple) and len(value) == 3 and all(map(_is_integer, value))
             wanted = "" if whole else "must be three integers"
         else:
             self.check_name(key, path)
@@ -306,7 +306,7 @@ def _path_of(line: str) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -130,7 +130,7 @@ def _largest_changes(old: Entry, new: Entry) -> list[Change]:
         for c in components(old, new)
         if c.path[0] not in ("bounds", "fields") or c.path[2:3] == ("l1_wavefronts",)
     ]
-    return sorted(differing, key=lambda c: -abs(c.share or 0.0))[:_NAMED]
+    return sorted(differing, key=lambda c: -abs(c.relative_change or 0.0))[:_NAMED]
 
 
 def _places(explanation: Explanation, prediction: Prediction) -> Iterator[str]:

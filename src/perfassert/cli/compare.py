@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
 def _compare(options: argparse.Namespace) -> int:
     from perfassert.comparison import text
     from perfassert.comparison.compare import compare, time_tolerance
-    from perfassert.comparison.github import tell
+    from perfassert.comparison.github import report_to_github
     from perfassert.comparison.read import read
 
     comparison = compare(read(options.base), read(options.head), time_tolerance(options.tolerance))
@@ -64,7 +64,7 @@ def _compare(options: argparse.Namespace) -> int:
         say(text.text(comparison))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(text.warnings(comparison), markdown, raw(stream))
+        report_to_github(text.warnings(comparison), markdown, raw(stream))
     if reason:
         print(f"perfassert: {reason}", file=sys.stderr)
     return status

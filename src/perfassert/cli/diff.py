@@ -328,7 +328,7 @@ def _print(
     failed: bool,
 ) -> None:
     from perfassert.comparison import kernel_text
-    from perfassert.comparison.github import tell
+    from perfassert.comparison.github import report_to_github
 
     show: Any = kernel_text
     compared: tuple[Any, ...] = (code_diff,)
@@ -351,7 +351,7 @@ def _print(
             say(f"\n{affected.text()}")
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(show.warnings(*compared), comment, raw(stream))
+        report_to_github(show.warnings(*compared), comment, raw(stream))
 
 
 @dataclass(frozen=True, slots=True)

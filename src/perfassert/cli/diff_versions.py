@@ -129,7 +129,7 @@ def _print(
     failed: bool,
 ) -> None:
     from perfassert.comparison import kernel_text, text
-    from perfassert.comparison.github import tell
+    from perfassert.comparison.github import report_to_github
 
     shown: list[tuple[Any, Any]] = []
     shown += [(kernel_text, code_diff)] if code_diff else []
@@ -149,7 +149,7 @@ def _print(
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
         warnings = [line for show, value in shown for line in show.warnings(value)]
-        tell(warnings, comment, raw(stream))
+        report_to_github(warnings, comment, raw(stream))
 
 
 def _to_dicts(shown: list[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:

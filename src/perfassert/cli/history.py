@@ -73,14 +73,14 @@ def _bisect(options: argparse.Namespace) -> int:
     if options.good:
         wanted = _between(options.good, end)
         steps = [(line, step) for line, step in steps if step.commit.digest in wanted]
-    slower = [(line, step) for line, step in steps if (step.share or 0.0) > 0]
+    slower = [(line, step) for line, step in steps if (step.relative_change or 0.0) > 0]
     if options.json:
         print(json.dumps([{"device": ln.key.device, **_step(s)} for ln, s in slower]))
     elif not slower:
         say(f"no commit made {options.test} slower")
     else:
         line, step = slower[0]
-        change = f"time {percent(step.share or 0.0)}: {step.cause}"
+        change = f"time {percent(step.relative_change or 0.0)}: {step.cause}"
         say(f"{_format_commit(step.commit)}\n{line.key}: {change}")
     return 0 if slower else 1
 
@@ -107,11 +107,12 @@ def _history_table(history: History) -> Text:
 
 def _history_row(line: BaselineHistory) -> tuple[object, ...]:
     first, last = (Quantity(line.times[i][1], "s") for i in (0, -1))
-    worst = max(line.steps, key=lambda s: s.share or 0.0, default=None)
+    worst = max(line.steps, key=lambda s: s.relative_change or 0.0, default=None)
     worst_text = ""
-    if worst is not None and (worst.share or 0.0) > 0:
+    if worst is not None and (worst.relative_change or 0.0) > 0:
         worst_text = (
-            f"{percent(worst.share or 0.0)} {worst.commit.digest[:8]} {worst.commit.subject[:40]}"
+            f"{percent(worst.relative_change or 0.0)} {worst.commit.digest[:8]} "
+            f"{worst.commit.subject[:40]}"
         )
     return (
         line.name, line.key.device, len(line.times), first, last,
@@ -144,7 +145,7 @@ def _step(step: TimeStep) -> dict[str, Any]:
         "date": commit.date,
         "author": commit.author,
         "subject": commit.subject,
-        "time": {"base": step.before, "head": step.after, "difference": step.share},
+        "time": {"base": step.before, "head": step.after, "difference": step.relative_change},
         "cause": step.cause,
         "reason": step.reason,
     }

@@ -137,12 +137,12 @@ def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace)
     known = compiled.binary(device.arch).parameters  # type: ignore[union-attr]
     parameters = {p.name: "" if p.pointer else p.dtype for p in known}
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
-        given["include_dirs"] = [_seen_from(options.output, Path(f)) for f in folders]
+        given["include_dirs"] = [_relative_path(options.output, Path(f)) for f in folders]
     settings = "\n".join(f"{key} = {format_value(value)}" for key, value in given.items())
     return CodeLocation(
-        reader.name, _seen_from(options.output, path), mangled, parameters, settings
+        reader.name, _relative_path(options.output, path), mangled, parameters, settings
     )
 
 
-def _seen_from(output: Path, path: Path) -> str:
+def _relative_path(output: Path, path: Path) -> str:
     return Path(os.path.relpath(path, output.parent)).as_posix()

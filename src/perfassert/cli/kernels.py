@@ -58,7 +58,7 @@ def _kernels(options: argparse.Namespace) -> int:
     pairs: list[tuple[str, KernelInfo]] = []
     for file in options.file:
         with progress(f"kernels of {file}") as bar:
-            pairs += _of(Path(file), arch, given, bar)
+            pairs += _kernels_of_path(Path(file), arch, given, bar)
     files = [file for file, i in pairs if _matches(i, options.filter)]
     kept = [i for _, i in pairs if _matches(i, options.filter)]
     shares = [_occupancy(i, options.block, device) for i in kept]
@@ -74,7 +74,7 @@ def _kernels(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of(
+def _kernels_of_path(
     path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar
 ) -> Iterator[tuple[str, KernelInfo]]:
     """Yield each kernel with its file.

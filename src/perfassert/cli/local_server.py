@@ -25,7 +25,7 @@ from perfassert.version import VERSION
 
 _HOST = "127.0.0.1"
 _LARGEST = 1 << 20  # bytes of a request's content
-_PATIENCE = 10.0  # seconds: timeout for a whole request, and for each write of its answer
+_REQUEST_TIMEOUT = 10.0  # seconds: timeout for a whole request, and for each write of its answer
 MAX_CONNECTIONS = 64
 """Largest number of open connections; further ones are closed at once."""
 _JSON = "application/json"
@@ -93,7 +93,7 @@ class _BoundedReader(RawIOBase):
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
-        self._end = monotonic() + _PATIENCE
+        self._end = monotonic() + _REQUEST_TIMEOUT
 
     def readable(self) -> bool:
         return True
@@ -154,11 +154,11 @@ class _Handler(BaseHTTPRequestHandler):
         port = self.server.server_address[1]
         hosts = [f"{host}:{port}" for host in (_HOST, "localhost")]
         origins = [None, *(f"http://{host}" for host in hosts)]
-        rivals = self._single("Sec-Fetch-Site") not in (None, "none", "same-origin")
+        is_cross_site = self._single("Sec-Fetch-Site") not in (None, "none", "same-origin")
         if (
             self._single("Host") not in hosts
             or self._single("Origin") not in origins
-            or (rivals and self.command != "GET")  # the redirect file is another site
+            or (is_cross_site and self.command != "GET")  # the redirect file is another site
         ):
             self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask, on this machine")
             return False
@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps({"error": reason}).encode(), _JSON)
 
     def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
-        self.connection.settimeout(_PATIENCE)
+        self.connection.settimeout(_REQUEST_TIMEOUT)
         self.send_response(status)
         for name, value in {**_HEADERS, "Content-Type": kind}.items():
             self.send_header(name, value)

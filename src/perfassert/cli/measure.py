@@ -69,22 +69,26 @@ def run(options: argparse.Namespace) -> int:
     )  # fmt: skip
     gpu = open_gpu(options.gpu)
     try:
-        times = measure_times(suite, gpu, options.output, chosen, _say)
+        times = measure_times(suite, gpu, options.output, chosen, _print_progress)
         device = options.device or device_name(gpu.properties().name)
     except KeyboardInterrupt:
-        _say(f"interrupted; what was measured is in {options.output}, the same command goes on")
+        _print_progress(
+            f"interrupted; what was measured is in {options.output}, the same command goes on"
+        )
         return INTERRUPTED
     finally:
         gpu.close()
     failures = list(times.failures)
     print(f"{options.output}: {times.measured} measured, {times.kept} kept")
     if not options.no_counters:
-        failures += measure_counters(suite, device, options.output, chosen, _say).failures
+        failures += measure_counters(
+            suite, device, options.output, chosen, _print_progress
+        ).failures
     if failures:
         listed = "".join(f"\n  {failure}" for failure in failures)
         raise MeasurementError(f"not measured:{listed}")
     return 0
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

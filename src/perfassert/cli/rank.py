@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfassert.ranking.ranking import Ranking
 
 Block = tuple[int, int, int]
-_PATIENCE = 2.0  # seconds of predictions one by one, after which starting processes pays
+_SERIAL_SECONDS = 2.0  # seconds of predictions one by one, after which starting processes pays
 _CHUNKS = 4  # for each process, so that none waits long for the last
 
 
@@ -135,7 +135,7 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
         tried.append(one(blocks[len(tried)]))
         each = min(each, perf_counter() - begin)  # the first one compiles
         left = len(blocks) - len(tried)
-        if perf_counter() - start > _PATIENCE and left * each > _PATIENCE:
+        if perf_counter() - start > _SERIAL_SECONDS and left * each > _SERIAL_SECONDS:
             break
     rest = blocks[len(tried) :]
     if not rest:

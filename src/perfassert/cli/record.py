@@ -150,9 +150,9 @@ def _runner(gpu: Device) -> Runner:
 
 
 def _sampler(gpu: Device) -> Sampler:
-    from perfassert.predictor.sample.running import sample
+    from perfassert.predictor.sample.running import prediction_reads
 
-    return partial(sample, device=gpu)
+    return partial(prediction_reads, device=gpu)
 
 
 def size(text: str, option: str) -> int:

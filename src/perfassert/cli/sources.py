@@ -126,7 +126,9 @@ def _kernel_settings(options: argparse.Namespace) -> dict[str, object]:
     settings = {
         **compilation_of(options),
         "arch": options.arch,
-        "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
+        "trip_counts": {
+            k: _read_integer(v, "--trip-count") for k, v in map(_pair, options.trip_count)
+        },
         "assume": dict(pair(text, "--assume") for text in options.assume),
         "constants": values(options.constant, "--constant"),
     }
@@ -163,7 +165,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
 def extent_of(text: str, option: str) -> tuple[int, ...]:
     """Return the numbers of an extent such as ``"16,2,8"`` or ``"16x2x8"``."""
     separator = "x" if "x" in text and "," not in text else ","
-    return tuple(_whole(part, option) for part in text.split(separator))
+    return tuple(_read_integer(part, option) for part in text.split(separator))
 
 
 def _macro(text: str) -> tuple[str, str]:
@@ -177,7 +179,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _whole(text: str, option: str) -> int:
+def _read_integer(text: str, option: str) -> int:
     wrong = LaunchError(f"{option}: {text!r} is not an integer")
     try:
         number = value(text, option)

@@ -128,7 +128,7 @@ def _print(
 ) -> None:
     import sys
 
-    from perfassert.comparison.github import tell
+    from perfassert.comparison.github import report_to_github
     from perfassert.survey import text as show
 
     if options.json:
@@ -145,4 +145,4 @@ def _print(
         )
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(show.warnings(changes or ()), show.markdown(result, changes), raw(stream))
+        report_to_github(show.warnings(changes or ()), show.markdown(result, changes), raw(stream))

@@ -54,7 +54,7 @@ def value(text: str, where: str) -> Any:
     try:
         number = float(text)
     except ValueError:
-        return _whole(text, where)
+        return _evaluate_integer(text, where)
     if text.lstrip("+-").isdigit():
         return _digits(text, where)
     return int(number) if number.is_integer() and "." not in text else number
@@ -95,7 +95,7 @@ def _buffer(where: str, *given: Any, **named: Any) -> Buffer:
         raise LaunchError(f"{where}: a Buffer does not take this: {error}") from None
 
 
-def _whole(text: str, where: str) -> int:
+def _evaluate_integer(text: str, where: str) -> int:
     try:
         return evaluate_integer(text, {}, LaunchError)
     except LaunchError as error:

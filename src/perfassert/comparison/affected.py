@@ -114,7 +114,9 @@ def find_affected(
     for file, test in _tests_of(names, roots[0]) if names else ():
         tests.add(test)
         baselines.add(file)
-    wanted = [c.command for c in commands if any(_is_meant(c, k, file) for k, file in places)]
+    wanted = [
+        c.command for c in commands if any(_matches_pattern(c, k, file) for k, file in places)
+    ]
     return Affected(
         tuple(sorted((k.name, file) for k, file in places)),
         tuple(sorted(moved)),
@@ -153,7 +155,7 @@ def _baseline_files(root: Path) -> Iterator[Path]:
             yield from Path(folder).glob("*.toml")
 
 
-def _is_meant(command: CommandPattern, kernel: KernelDiff, file: str) -> bool:
+def _matches_pattern(command: CommandPattern, kernel: KernelDiff, file: str) -> bool:
     if command.of == "files":
         return fnmatchcase(file, command.pattern)
     infos = (kernel.pair.base, kernel.pair.head)

@@ -60,7 +60,7 @@ class Item:
         return line_changes(self.base.lines, self.head.lines)
 
     @property
-    def share(self) -> float | None:
+    def relative_change(self) -> float | None:
         """Relative change of the time from base to head; ``None`` without both times."""
         if self.base is None or self.head is None or not self.base.prediction.time:
             return None
@@ -130,9 +130,9 @@ def compare(
             reason = incomparable[key.test]
             items.append(Item(key, Status.INCOMPARABLE, old, new, reason=reason))
             continue
-        broken, never = head.why_missing(key.test), base.why_missing(key.test)
-        items.append(_item(key, old, new, wanted, broken, never))
-    items.sort(key=lambda item: (ORDER[item.status], -abs(item.share or 0.0), item.key))
+        head_failure, base_failure = head.why_missing(key.test), base.why_missing(key.test)
+        items.append(_item(key, old, new, wanted, head_failure, base_failure))
+    items.sort(key=lambda item: (ORDER[item.status], -abs(item.relative_change or 0.0), item.key))
     return ReportComparison(wanted["time"], tuple(items))
 
 
@@ -141,16 +141,17 @@ def _item(
     base: Reported | None,
     head: Reported | None,
     wanted: Mapping[str, Tolerance],
-    broken: str,
-    never: str,
+    head_failure: str,
+    base_failure: str,
 ) -> Item:
     """Return one compared prediction.
 
-    ``broken`` says how the test or its file failed in the head, ``never`` how it failed in the
-    base. Each is ``""`` without a failure.
+    ``head_failure`` says how the test or its file failed in the head, ``base_failure`` how it
+    failed in the base. Each is ``""`` without a failure.
     """
-    if base is None and never:
-        return Item(key, Status.INCOMPARABLE, base, head, reason=f"the base is broken: {never}")
+    if base is None and base_failure:
+        reason = f"the base is broken: {base_failure}"
+        return Item(key, Status.INCOMPARABLE, base, head, reason=reason)
     if base is None:
         assert head is not None
         figures = _differences({}, _values(entry_of(head.prediction), head))
@@ -158,10 +159,10 @@ def _item(
     if head is None:
         return Item(
             key,
-            Status.BROKEN if broken else Status.GONE,
+            Status.BROKEN if head_failure else Status.GONE,
             base,
             head,
-            reason=broken,
+            reason=head_failure,
         )
     old, new = entry_of(base.prediction), entry_of(head.prediction)
     known = BaselineKey(key.test, key.label, key.device)

@@ -72,7 +72,7 @@ def make_environment(name: str, version: str) -> Path:
             made = folder / "environment"
             venv.EnvBuilder(symlinks=os.name == "posix").create(made)
             _install(_python(made), f"{name}=={version}")
-            _add_own_packages(_python(made))
+            _add_current_packages(_python(made))
             shutil.move(made, place)
     os.utime(place)
     _remove_oldest(place.parent)
@@ -123,7 +123,7 @@ def last_lines(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-_LINES:]) or "it printed nothing"
 
 
-def _add_own_packages(python: Path) -> None:
+def _add_current_packages(python: Path) -> None:
     """Add the current environment's packages to the import path, after those of ``python``."""
     own = [path for path in sys.path if os.path.basename(path) in _PACKAGE_FOLDERS]
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"

@@ -18,7 +18,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def tell(lines: Iterable[str], summary: str, stream: TextIO) -> None:
+def report_to_github(lines: Iterable[str], summary: str, stream: TextIO) -> None:
     """Print annotations, and add the comment to the summary of the job."""
     for line in lines:
         print(line, file=stream)

@@ -39,14 +39,14 @@ class Commit:
 class TimeStep:
     """Commit that changed a baseline's time.
 
-    ``share`` is the relative change, None if ``reason`` says why the two are incomparable.
+    ``relative_change`` is None if ``reason`` says why the two are incomparable.
     ``cause`` is the largest difference in words.
     """
 
     commit: Commit
     before: float
     after: float
-    share: float | None
+    relative_change: float | None
     cause: str
     reason: str = ""
 
@@ -87,7 +87,7 @@ class BaselineHistory:
         # Steps of +10 % and -10 %: 1.1 · 0.9 - 1 = -1 %
         whole = 1.0
         for step in self.steps:
-            whole *= 1 + (step.share or 0.0)
+            whole *= 1 + (step.relative_change or 0.0)
         return whole - 1
 
 
@@ -155,10 +155,10 @@ class _Reading:
         before = self.known.get(file, {})
         for key, entry in entries.items():
             if RANKING not in entry and before.get(key) != entry:
-                self._wrote(commit, (file, key), before.get(key), entry, in_range)
+                self._record_baseline(commit, (file, key), before.get(key), entry, in_range)
         self.known[file] = dict(entries)
 
-    def _wrote(
+    def _record_baseline(
         self, commit: Commit, place: _Place, old: Entry | None, entry: Entry, in_range: bool
     ) -> None:
         if in_range:
@@ -187,7 +187,7 @@ def cause_of(old: Entry, new: Entry) -> str:
         return reason
     if (gone := explain(new, old)) and gone.causes:
         return f"before: {' and '.join(cause.text for cause in gone.causes)}"
-    differing = sorted(components(old, new), key=lambda c: -abs(c.share or 0.0))
+    differing = sorted(components(old, new), key=lambda c: -abs(c.relative_change or 0.0))
     return "; ".join(map(str, differing[:_CAUSES]))
 
 
@@ -246,5 +246,6 @@ def steps_of_test(history: History, test: str) -> list[tuple[BaselineHistory, Ti
     if not lines:
         known = ", ".join(sorted({line.key.test for line in history.lines})) or "none"
         raise BaselineError(f"no baseline of {test!r} in these commits; there are: {known}")
-    steps = [(line, step) for line in lines for step in line.steps if step.share is not None]
-    return sorted(steps, key=lambda pair: -(pair[1].share or 0.0))
+    pairs = ((line, step) for line in lines for step in line.steps)
+    steps = [(line, step) for line, step in pairs if step.relative_change is not None]
+    return sorted(steps, key=lambda pair: -(pair[1].relative_change or 0.0))

@@ -79,7 +79,9 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
     if kernel.reason:
         yield " ".join(kernel.reason.split())
     if kernel.status is Status.NEW:
-        yield from (f"{c.metric} {_format_value(c, c.after)}" for c in kernel.changes if _tells(c))
+        yield from (
+            f"{c.metric} {_format_value(c, c.after)}" for c in kernel.changes if _is_shown(c)
+        )
         return
     if kernel.pair.by is By.CODE:
         yield "the same code"
@@ -100,7 +102,7 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
             yield _change(change)
 
 
-def _tells(change: Change) -> bool:
+def _is_shown(change: Change) -> bool:
     """Return True if a new kernel's metric is shown: registers and spills always, others if > 0."""
     return bool(change.after) or change.metric in ("registers", "spill_bytes")
 
@@ -188,7 +190,7 @@ def _proposed_data(kernel: KernelDiff) -> dict[str, Any] | None:
         "launch": times.launch,
         "base": float(times.base),
         "head": float(times.head),
-        "difference": times.share,
+        "difference": times.relative_change,
     }
 
 

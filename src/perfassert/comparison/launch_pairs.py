@@ -253,15 +253,15 @@ class LaunchLocator:
             is_new = named.kernel is not None and id(named.kernel.info) not in self._partners
             lost = f"{side.name} has no kernel called {name!r}"
             return named if is_new else Located(named.asked, None, lost)
-        rivals = [p for p in side.kernels if p is not partner and self._is_rival(p, partner)]
-        if partner.file != kernel.file and rivals:
-            count = f"{side.name} has {len(rivals) + 1} kernels called {name!r}"
+        namesakes = [p for p in side.kernels if p is not partner and self._is_namesake(p, partner)]
+        if partner.file != kernel.file and namesakes:
+            count = f"{side.name} has {len(namesakes) + 1} kernels called {name!r}"
             return Located(named.asked, None, f"{count}, and none of them in {kernel.file}")
         if named.kernel is not None:
             self._check_kernel(partner, named.asked, named.kernel)
         return Located(named.asked, partner)
 
-    def _is_rival(self, one: Placed, partner: Placed) -> bool:
+    def _is_namesake(self, one: Placed, partner: Placed) -> bool:
         """Return True for a kernel of the same name that has not stayed in its file."""
         same = (one.info.mangled, one.info.arch) == (partner.info.mangled, partner.info.arch)
         former = self._partners.get(id(one.info))

@@ -134,7 +134,7 @@ def compare_launches(
     if time is not None:
         tolerance = Tolerance(time.amount, time.margin, time.margin)
     comparison = compare(old, new, tolerance, mover.undecided)
-    failures = tuple(text for item in comparison.items for text in _too_much(item, limits))
+    failures = tuple(text for item in comparison.items for text in _exceeded_limits(item, limits))
     predicted_before = {key.test for key in old.predictions}
     unknown = tuple(
         f"{x}: no prediction: {why}" for x, why in new.broken.items() if x not in predicted_before
@@ -304,7 +304,7 @@ def _to_reported(prediction: Prediction, folder: Path) -> Reported:
     return Reported(prediction, Place(*place) if place else None, {}, costs_of(lines))
 
 
-def _too_much(item: Item, limits: ChangeLimits) -> Iterator[str]:
+def _exceeded_limits(item: Item, limits: ChangeLimits) -> Iterator[str]:
     """Yield a message per exceeded limit, except limits of the time and of the code's metrics."""
     if item.base is None or item.head is None or item.status is Status.INCOMPARABLE:
         return

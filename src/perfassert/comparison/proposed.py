@@ -45,13 +45,13 @@ class ProposedTimes:
     launch: str
 
     @property
-    def share(self) -> float:
+    def relative_change(self) -> float:
         """Relative change of the time."""
         return float(self.head) / float(self.base) - 1
 
     def __str__(self) -> str:
         return (
-            f"time {self.base} → {self.head} ({percent(self.share)}) on {self.device}, "
+            f"time {self.base} → {self.head} ({percent(self.relative_change)}) on {self.device}, "
             f"{self.launch}, which is proposed"
         )
 
@@ -79,7 +79,8 @@ def judge_by_proposed(
         times = _times(kernel, sides, readings, device)
         if times is not None:
             tolerance = time_tolerance(DEFAULT_TOLERANCE).above.share
-            sign = 0 if abs(times.share) <= tolerance else (-1 if times.share > 0 else 1)
+            change = times.relative_change
+            sign = 0 if abs(change) <= tolerance else (-1 if change > 0 else 1)
             status = verdict((sign,), kernel.failures)
             judged[id(kernel)] = replace(kernel, status=status, proposed=times)
     kernels = [judged.get(id(kernel), kernel) for kernel in code.kernels]

@@ -30,7 +30,14 @@ _WORSE = (Status.SLOWER, Status.BROKEN, Status.GONE, Status.INCOMPARABLE)
 _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
 _LINES = ("line", *COSTS)
-_BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l2_store")
+_METRICS_BESIDE_TIME = (
+    "confidence",
+    "spill_bytes",
+    "dram_load",
+    "dram_store",
+    "l2_load",
+    "l2_store",
+)
 """Metrics that are shown if they grow while the time stays the same."""
 _OF_NEW = ("time", "registers", "spill_bytes")
 """Metrics that are shown of a new prediction, which has no base."""
@@ -52,7 +59,7 @@ def text(comparison: ReportComparison) -> Text:
     """Return the command's output: all predictions that changed, then their components."""
     moved = [item for item in comparison.items if item.status not in _QUIET]
     parts: list[str | Table | Text] = [headline(comparison)]
-    if beside := tuple(_beside(comparison)):
+    if beside := tuple(_worse_with_equal_time(comparison)):
         parts.append("\n  ".join(("as fast as before, but:", *beside)))
     if moved:
         parts.append(table(("status", *_HEADER[1:]), [_cells(item) for item in moved]))
@@ -79,7 +86,7 @@ def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, lin
     out = Capped(limit)
     mark = MARKS[next(iter(comparison.counts), Status.SAME)]
     out.add(heading(mark, f"Predicted performance: {words(headline(comparison))}", failed))
-    if beside := tuple(_beside(comparison))[:_EXPLAINED]:
+    if beside := tuple(_worse_with_equal_time(comparison))[:_EXPLAINED]:
         out.add("\n".join(("As fast as before, but:\n", *(f"- {words(line)}" for line in beside))))
     moved = [item for item in comparison.items if item.status not in _QUIET]
     rows = [_markdown_cells(item) for item in moved]
@@ -93,10 +100,12 @@ def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT, lin
     return out.text(len(worse) - explained)
 
 
-def _beside(comparison: ReportComparison) -> Iterator[str]:
+def _worse_with_equal_time(comparison: ReportComparison) -> Iterator[str]:
     """Yield predictions with an unchanged time, but a guess, spills or traffic beyond tolerance."""
     for item in comparison.of(*_QUIET):
-        worsened = [d for d in item.metrics if d.metric in _BESIDE and _grown(comparison, d)]
+        worsened = [
+            d for d in item.metrics if d.metric in _METRICS_BESIDE_TIME and _grown(comparison, d)
+        ]
         if worsened:
             changes = (f"{d.metric} {' → '.join(d.values)}" for d in worsened)
             yield f"{_title(item)}: {', '.join(changes)}"
@@ -137,13 +146,13 @@ def _data(item: Item) -> dict[str, Any]:
         "device": item.device,
         "status": item.status.value,
         "reason": item.reason,
-        "time": {"base": base, "head": head, "difference": item.share},
+        "time": {"base": base, "head": head, "difference": item.relative_change},
         "metrics": {
-            d.metric: {"base": d.before, "head": d.after, "difference": d.share}
+            d.metric: {"base": d.before, "head": d.after, "difference": d.relative_change}
             for d in item.metrics
         },
         "components": [
-            {"name": c.name, "base": c.before, "head": c.after, "difference": c.share}
+            {"name": c.name, "base": c.before, "head": c.after, "difference": c.relative_change}
             for c in item.components
         ],
         "lines": [
@@ -183,7 +192,7 @@ def _title(item: Item) -> str:
 def times(item: Item) -> tuple[str, str, str]:
     """Return the base's time, the head's, and the difference."""
     base, head = (str(side.prediction.time) if side else "" for side in (item.base, item.head))
-    return base, head, "" if item.share is None else percent(item.share)
+    return base, head, "" if item.relative_change is None else percent(item.relative_change)
 
 
 def _cells(item: Item) -> tuple[str, ...]:
@@ -207,7 +216,7 @@ def _line_row(change: LineChange) -> tuple[str, ...]:
 
 
 def _component(c: Change) -> tuple[str, str, str, str]:
-    return (c.name, *c.values, c.share_text)
+    return (c.name, *c.values, c.percent_text)
 
 
 def _details(item: Item) -> str:
@@ -222,7 +231,8 @@ def _details(item: Item) -> str:
 def _body(item: Item) -> Iterator[str]:
     if len(item.reason) > _LONGEST:
         yield words(item.reason)
-    visible = [c for c in item.components if c.share is None or abs(c.share) >= SLIGHT]
+    relative = [(c, c.relative_change) for c in item.components]
+    visible = [c for c, change in relative if change is None or abs(change) >= SLIGHT]
     if rows := [tuple(map(words, _component(c))) for c in visible]:
         yield markdown_table(_COMPONENTS, rows[:_LISTED], right=(1, 2, 3))
         if len(rows) > _LISTED:
@@ -235,7 +245,7 @@ def warnings(comparison: ReportComparison) -> Iterator[str]:
     """Yield GitHub workflow commands, one line each, worst first."""
     worse = comparison.of(*_WORSE)
     for item in worse[:_ANNOTATED]:
-        yield _slower(item) if item.status is Status.SLOWER else _missing(item)
+        yield _slower(item) if item.status is Status.SLOWER else _missing_annotation(item)
     if len(worse) > _ANNOTATED:
         kinds = "slower, missing or incomparable"
         yield f"::notice::{len(worse) - _ANNOTATED} more predictions are {kinds}"
@@ -251,7 +261,7 @@ def _slower(item: Item) -> str:
     return annotation(title, text + (causes and f": {causes}"), *place)
 
 
-def _missing(item: Item) -> str:
+def _missing_annotation(item: Item) -> str:
     title = f"{kernel(item)} is {item.status.value}"
     test = f" in {item.key.test}" if item.key.test else ""
     incomparable = item.status is Status.INCOMPARABLE

@@ -41,7 +41,7 @@ class WhatIf:
 
     def table(self) -> str:
         """Table of the metrics that differ, and of the limiters' own times that do."""
-        rows = [(*row, _share(*row[1:])) for row in self._differences()]
+        rows = [(*row, _format_change(*row[1:])) for row in self._differences()]
         if not rows:
             return f"what if {self.changes}: nothing changes"
         body = table(("metric", "before", "after", "difference"), rows)
@@ -112,7 +112,7 @@ def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
     return WhatIf(prediction, predict(*with_changes(prediction, changes)), written)
 
 
-def _share(before: Any, after: Any) -> str:
+def _format_change(before: Any, after: Any) -> str:
     if isinstance(before, str) or not float(before):
         return ""
     return percent(float(after) / float(before) - 1)

@@ -135,10 +135,11 @@ def _outcome(prediction: Answer, wanted: Metric, condition: Condition) -> Outcom
     if isinstance(condition, Names):
         actual = _names(value_of(wanted, prediction))
         shown = ", ".join(actual[: condition.top]) or "none"
-        verdicts = {condition.holds((name,)) for name in rivals(prediction)}
+        limiters = limiters_within_error(prediction)
+        verdicts = {condition.holds((name,)) for name in limiters}
         undecided = wanted.name == "limiter" and len(verdicts) > 1
         if undecided:
-            shown += f" (or {', '.join(rivals(prediction)[1:])}, within the model's error)"
+            shown += f" (or {', '.join(limiters[1:])}, within the model's error)"
         holds = undecided or condition.holds(actual)
         return Outcome(wanted, condition, shown, holds, band, guessed, undecided=undecided)
     value = value_of(wanted, prediction, condition.per)
@@ -152,10 +153,10 @@ def _outcome(prediction: Answer, wanted: Metric, condition: Condition) -> Outcom
     return Outcome(wanted, condition, shown, holds, band, guessed, difference, slack, tight)
 
 
-def rivals(prediction: Answer) -> tuple[str, ...]:
+def limiters_within_error(prediction: Answer) -> tuple[str, ...]:
     """Return the limiter, and others whose bounds are below the largest by less than the error.
 
-    Latency and parallelism, which keep a launch from using any resource fully, have no rivals.
+    Latency and parallelism, which keep a launch from using any resource fully, stand alone.
     """
     bounds = {k: float(t) for k, t in prediction.bounds.items() if k not in UNSATURATED}
     limiter, known = prediction.limiter, prediction.error_bands.get("limiter")

@@ -73,7 +73,7 @@ def _roofline(p: Answer, value: object) -> object:
     return value if float(p.roofline_time) > 0 else None
 
 
-def _both(level: str) -> Callable[[Answer], object]:
+def _total_traffic(level: str) -> Callable[[Answer], object]:
     def read(p: Answer) -> object:
         if not _has_accesses(p):
             return None
@@ -109,10 +109,10 @@ _ALL = (
     ),
     Metric("dram_load", _total("dram_load"), "B", extensive=True, needs=_NO_ACCESS),
     Metric("dram_store", _total("dram_store"), "B", extensive=True, needs=_NO_ACCESS),
-    Metric("dram_volume", _both("dram"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("dram_volume", _total_traffic("dram"), "B", extensive=True, needs=_NO_ACCESS),
     Metric("l2_load", _total("l2_load"), "B", extensive=True, needs=_NO_ACCESS),
     Metric("l2_store", _total("l2_store"), "B", extensive=True, needs=_NO_ACCESS),
-    Metric("l2_volume", _both("l2"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("l2_volume", _total_traffic("l2"), "B", extensive=True, needs=_NO_ACCESS),
     Metric("l1_wavefronts", _total("l1_wavefronts"), extensive=True, needs=_NO_ACCESS),
     Metric("l1_cycles", _total("l1_cycles"), extensive=True, needs=_NO_ACCESS),
     Metric("shared_wavefronts", _shared_wavefronts, extensive=True, needs="it needs compiled code"),

@@ -30,7 +30,7 @@ class KernelTableReader(TableReader):
     """
 
     launch_keys: tuple[str, ...] = LAUNCH
-    rivals: tuple[tuple[str, str], ...] = (("grid", "domain"),)
+    exclusive_keys: tuple[tuple[str, str], ...] = (("grid", "domain"),)
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -90,7 +90,7 @@ class KernelTableReader(TableReader):
     def launch(self, key: str, value: Any) -> dict[str, Any]:
         table = self.section(key, value)
         self.check_keys(key, table, self.launch_keys)
-        for one, other in self.rivals:
+        for one, other in self.exclusive_keys:
             if one in table and other in table:
                 self.fail(f"{key}.{other}", f"does not go with {one}; give one of them")
         arguments: dict[str, Any] = {

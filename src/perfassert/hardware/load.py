@@ -59,7 +59,7 @@ def _find_file(text: str) -> Path:
     """Find the file of a device by its name or alias, or by what its driver calls it."""
     path = _shipped_files().get(_short_name(text)) or _plugin_files().get(text)
     if path is None:
-        hint = _near(text) or f"; known: {', '.join(devices())}"
+        hint = _suggest_names(text) or f"; known: {', '.join(devices())}"
         if "," in text:
             hint = ": name each device by itself, in an ini file on a line of its own"
         raise UnknownDevice(f"unknown device {text!r}{hint}{_plugin_files().note()}")
@@ -91,7 +91,7 @@ def device_of(arch: str) -> Device | None:
     return next((d for d in map(device, devices()) if d.arch == arch.rstrip("af")), None)
 
 
-def _near(text: str) -> str:
+def _suggest_names(text: str) -> str:
     """Names of devices whose name or alias is like ``text``."""
     from difflib import get_close_matches
 

@@ -58,11 +58,11 @@ _CYCLES = ValueRule({"cycles": 1.0})
 
 def _sources(device: Device) -> dict[str, str]:
     """Map the text of each cited source to its key in the file."""
-    cited = (origin.source for key, origin in _own(device))
+    cited = (origin.source for key, origin in _file_provenance(device))
     return {text: f"s{number}" for number, text in enumerate(dict.fromkeys(cited), 1)}
 
 
-def _own(device: Device) -> Iterator[tuple[str, Provenance]]:
+def _file_provenance(device: Device) -> Iterator[tuple[str, Provenance]]:
     """Yield the provenance of the values in the file; the file of fits has that of the curves."""
     return ((k, o) for k, o in device.provenance.items() if not k.startswith("curves."))
 

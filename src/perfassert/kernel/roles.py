@@ -19,7 +19,7 @@ _SPACES = {
 }  # fmt: skip
 _OWN = {"global": "global", "texture": "global", "local": "local", "shared": "shared",
         "constant": "constant"}  # fmt: skip
-_OFF_CHIP = ("global", "local")
+_OUTSIDE_SM = ("global", "local")
 
 
 class Role(Enum):
@@ -101,9 +101,9 @@ def node_space(node: Node) -> str | None:
     return "global" if node.touches_global else space_of(node.operation)
 
 
-def off_chip(space: str | None) -> bool:
+def is_outside_sm(space: str | None) -> bool:
     """Return True for a space outside the SM, whose accesses may go to the L2 or to DRAM.
 
     Global space includes textures and global atomics; local space includes spilled registers.
     """
-    return space in _OFF_CHIP
+    return space in _OUTSIDE_SM

@@ -28,7 +28,7 @@ def made_buffer(reader: TableReader, key: str, given: Mapping[str, Any]) -> Buff
         reader.fail(f"{key}.seed", "goes with fill, and there is none")
     for name in ("data", "pages"):
         if name in given:
-            _there(reader, f"{key}.{name}", given[name])
+            _check_file_exists(reader, f"{key}.{name}", given[name])
     for name, least in (("seed", 0), ("alignment", 1)):
         if given.get(name, least) < least:
             reader.fail(f"{key}.{name}", f"must be at least {least}, not {given[name]}")
@@ -38,7 +38,7 @@ def made_buffer(reader: TableReader, key: str, given: Mapping[str, Any]) -> Buff
         reader.fail(f"{key}.data" if "data" in given else key, str(error))
 
 
-def _there(reader: TableReader, key: str, place: str) -> None:
+def _check_file_exists(reader: TableReader, key: str, place: str) -> None:
     path = Path(file_and_part(place)[0])
     if not os.path.isfile(path):
         near = close_matches(

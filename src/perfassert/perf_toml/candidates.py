@@ -36,7 +36,7 @@ def read_candidates(
         reader.check_keys(at, variant, VARIANT)
         own = described(f"{at}.kernel", variant["kernel"]) if "kernel" in variant else ("", {})
         place = own[0] or kernel[0] or f"{at}.kernel"
-        made = reader.kernel(place, _laid_over(kernel[1], own[1]), name)
+        made = reader.kernel(place, _merge_tables(kernel[1], own[1]), name)
         over = reader.section(f"{at}.launch", variant.get("launch", {}))
         candidates[label] = (made, reader.make_launch(f"{at}.launch", _launch_over(launch, over)))
     return candidates
@@ -85,7 +85,7 @@ def block_label(reader: DescriptionReader, key: str, block: Any) -> str:
         reader.fail(key, str(error))
 
 
-def _laid_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_tables(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two tables: ``own`` overrides ``common``; tables such as ``defines`` are joined."""
     joined = {
         k: {**common[k], **v}
@@ -96,9 +96,9 @@ def _laid_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
 
 
 def _launch_over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge as :func:`_laid_over`; a grid or domain in ``own`` replaces both of ``common``."""
+    """Merge as :func:`_merge_tables`; a grid or domain in ``own`` replaces both of ``common``."""
     hidden = {"grid", "domain"} if {"grid", "domain"} & set(own) else set()
-    return _laid_over({k: v for k, v in common.items() if k not in hidden}, own)
+    return _merge_tables({k: v for k, v in common.items() if k not in hidden}, own)
 
 
 def read_claims(
@@ -120,7 +120,7 @@ def read_claims(
             reader.locate_errors(at, check_undecided, value)
             claims[claim] = value
         elif claim in ("best_in", "order"):
-            claims[claim] = _several(reader, at, value, labels)
+            claims[claim] = _read_candidates(reader, at, value, labels)
         else:
             claims[claim] = _label(reader, at, value, labels)
     if len(set(order := claims.get("order", "ab"))) < max(2, len(order)):
@@ -138,7 +138,9 @@ def _share(reader: DescriptionReader, key: str, value: Any) -> Any:
     return value
 
 
-def _several(reader: DescriptionReader, key: str, value: Any, labels: Collection[str]) -> list[str]:
+def _read_candidates(
+    reader: DescriptionReader, key: str, value: Any, labels: Collection[str]
+) -> list[str]:
     if not isinstance(value, list) or not value:
         reader.fail(key, f"must be a list of candidates, not {value!r}")
     return [_label(reader, f"{key}[{i}]", v, labels) for i, v in enumerate(value)]

@@ -47,14 +47,14 @@ class Volume:
     @property
     def per_thread(self) -> Quantity:
         """Volume per unmasked thread."""
-        return self._over(self.threads, "thread")
+        return self._divide(self.threads, "thread")
 
     @property
     def per_update(self) -> Quantity:
         """Volume per update of the unmasked threads."""
-        return self._over(self.updates, "update")
+        return self._divide(self.updates, "update")
 
-    def _over(self, count: int, per: str) -> Quantity:
+    def _divide(self, count: int, per: str) -> Quantity:
         return Quantity(round_significant(float(self.total) / count), self.total.unit, per)
 
     def to_dict(self) -> dict[str, Any]:

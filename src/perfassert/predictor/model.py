@@ -180,7 +180,7 @@ def make_model(
     memory = MemorySystem(kernel, estimate, device, active, bound_launch.effective_launch)
     graph = memory.apply(graph, kernel.latencies)
     latencies: dict[str, LatencyRule] = dict(kernel.latencies)
-    graph = _asleep(graph, device)
+    graph = _with_sleep(graph, device)
     if edit is not None:
         graph = edit.costs(graph, latencies)
     warps = -(-launch.threads_per_block // device.warp_size)
@@ -220,7 +220,7 @@ def make_model(
         return _with_longer_latencies(build_unit(graph, latencies, blocks), growth)
 
     unit = _with_longer_latencies(unit, growth)
-    longer = build(_longer(graph)) if uneven_work(kernel) is not None else None
+    longer = build(_with_longer_loops(graph)) if uneven_work(kernel) is not None else None
     length = unit.block_length
     return Model(
         bound_launch, launch, device, graph, unit, limits, warps, length,
@@ -243,7 +243,7 @@ def _longest_unit(
     graph, count = kernel.longest.graph, kernel.longest.count
     active = min(device.compute_units, count)
     memory = MemorySystem(kernel, estimate, device, active, launch)
-    graph = _asleep(memory.apply(graph.bound(dict(launch.scalar_args())), {}), device)
+    graph = _with_sleep(memory.apply(graph.bound(dict(launch.scalar_args())), {}), device)
     return build(graph, {}, -(-count // device.compute_units))
 
 
@@ -253,7 +253,7 @@ def uneven_work(kernel: Description) -> SampleWork | None:
     return work if work is not None and work.uneven else None
 
 
-def _longer(graph: InstructionGraph) -> InstructionGraph:
+def _with_longer_loops(graph: InstructionGraph) -> InstructionGraph:
     """The graph with outermost loops that run several times as often."""
     loops = tuple(
         replace(x, trips=_TIMES * graph.trips(x.index), each=tuple(_TIMES * n for n in x.each))
@@ -314,7 +314,7 @@ def _with_longer_latencies(unit: Unit, growth: Mapping[int, float]) -> Unit:
     return replace(unit, programs=programs)
 
 
-def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
+def _with_sleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
     """Nodes that sleep are complete when they have slept, on the clock of the device."""
     if not any(node.sleep for node in graph.nodes):
         return graph

@@ -31,7 +31,7 @@ WRITTEN = ("new", "changed")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunState:
     """Messages of a run's tests.
 
     ``records``: comparisons, as plain data; ``outcomes``: how each test ended, by node ID;
@@ -113,7 +113,7 @@ class Result:
         return bool(self.problems or (self.mode.strict and kept))
 
 
-def finish(run_state: Told) -> Result:
+def finish(run_state: RunState) -> Result:
     """Find what is unused; write if that was asked for."""
     latest = {(r.file, r.key): r for r in map(Record.read, run_state.records)}
     records = tuple(latest[at] for at in sorted(latest))
@@ -134,7 +134,7 @@ def finish(run_state: Told) -> Result:
 
 
 def _find_unused(
-    run_state: Told, records: tuple[Record, ...], problems: list[str]
+    run_state: RunState, records: tuple[Record, ...], problems: list[str]
 ) -> Iterator[Unused]:
     """Baselines of modules that passed whole which no test asked for.
 
@@ -157,7 +157,7 @@ def _find_unused(
             left_out = chosen and key.device not in ran
             if _function(key.test) in tests and not left_out and (file, key) not in asked:
                 yield Unused(file, key, "its test was collected and not run", True)
-    below = [folder for folders in _below(run_state).values() for folder in folders]
+    below = [folder for folders in _baseline_folders(run_state).values() for folder in folders]
     beside = {folder_of(path, run_state.mode.name) for path in run_state.whole.values()}
     gone = [file for folder in sorted(beside.union(below)) for file in orphans(folder)]
     for file in gone:
@@ -167,7 +167,7 @@ def _find_unused(
         yield from (Unused(file, key, why, True) for key in _keys(file, problems))
 
 
-def _below(run_state: Told) -> dict[Path, list[Path]]:
+def _baseline_folders(run_state: RunState) -> dict[Path, list[Path]]:
     """Return the folders of baselines below each argument of a strict run.
 
     They include folders whose modules are all gone.
@@ -182,11 +182,11 @@ def _below(run_state: Told) -> dict[Path, list[Path]]:
     }
 
 
-def _argument_paths(run_state: Told) -> list[Path]:
+def _argument_paths(run_state: RunState) -> list[Path]:
     return [run_state.config.invocation_params.dir / arg for arg in run_state.config.args]
 
 
-def _silent(run_state: Told) -> set[Path]:
+def _silent(run_state: RunState) -> set[Path]:
     """Files of baselines whose module was not collected, or had no test: it skips itself, is empty,
     or the ini file, a conftest or an option leaves it out. Folders that pytest never enters aside.
     """
@@ -194,7 +194,7 @@ def _silent(run_state: Told) -> set[Path]:
         return set()
     never, name = run_state.config.getini("norecursedirs"), run_state.mode.name
     files = {file_of(place, name) for place in _argument_paths(run_state) if place.is_file()}
-    for place, folders in _below(run_state).items():
+    for place, folders in _baseline_folders(run_state).items():
         for folder in folders:
             parts = folder.relative_to(place).parts
             if not any(fnmatch(part, pattern) for part in parts for pattern in never):

@@ -131,11 +131,11 @@ class Baselines:
             return
         if not (self.records or self.modules or self.mode.strict):
             return
-        from perfassert.pytest_plugin.baseline_session import Told, finish
+        from perfassert.pytest_plugin.baseline_session import RunState, finish
 
         # else modules may be missing for that
         passed = session.exitstatus in ENDED_WELL and not self._failures()
-        run_state = Told(
+        run_state = RunState(
             self.config, self.mode, tuple(self.records), self.outcomes, self._passed_whole(),
             frozenset(self.collected) if self.mode.strict and passed else None,
             self._never_run() if passed else {},

@@ -48,7 +48,7 @@ def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[An
     try:
         devices, expected_failures = _from_markers(node)
     except CaseProblem as problem:
-        return [_unusable(problem)]
+        return [_no_device_parameter(problem)]
     return parameters(devices, expected_failures, config)
 
 
@@ -64,19 +64,19 @@ def parameters(
         devices = _of_run(config)
         _parameters(devices, {})  # what is wrong with these is not of this test
     try:
-        return _parameters(devices, expected_failures) or [_unusable(_NONE)]
+        return _parameters(devices, expected_failures) or [_no_device_parameter(_NONE)]
     except (UsageProblem, PerfAssertError) as problem:
-        return [_unusable(problem)]
+        return [_no_device_parameter(problem)]
 
 
 def _of_run(config: pytest.Config) -> list[str]:
     """Return the devices of the command line, else of the ini file."""
     return config.getoption("--perf-device") or [
-        _beside_ini(name, config) for name in config.getini("perf_devices")
+        _relative_to_ini(name, config) for name in config.getini("perf_devices")
     ]
 
 
-def _unusable(problem: object) -> Any:
+def _no_device_parameter(problem: object) -> Any:
     return pytest.param(NoDevice(str(problem)), id="no device")
 
 
@@ -94,7 +94,7 @@ def _parameters(devices: Sequence[str], expected_failures: Mapping[str, str]) ->
     return parameters
 
 
-def _beside_ini(name: str, config: pytest.Config) -> str:
+def _relative_to_ini(name: str, config: pytest.Config) -> str:
     """A device file named in the ini file is looked for beside it."""
     if name.endswith(".toml") and config.inipath is not None:
         return str(config.inipath.parent / name)

@@ -79,7 +79,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         data = p.to_dict(diagnosis=advice or p.diagnosed)
     except PerfAssertError:  # what it cannot say is no reason to lose the rest
         data = p.to_dict(diagnosis=False)
-    _within(data, root)
+    _make_paths_relative(data, root)
     metrics = dict(metrics_of(p))
     metrics.pop("device")
     return {
@@ -94,7 +94,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
     }
 
 
-def _within(data: dict[str, Any], root: Path) -> None:
+def _make_paths_relative(data: dict[str, Any], root: Path) -> None:
     """Files by their place in the project: the same wherever it lies."""
     for assumption in (*data["assumptions"], *data["confidence_reasons"]):
         assumption["text"] = assumption["text"].replace(f"{root}/", "")

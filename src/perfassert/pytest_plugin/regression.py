@@ -289,7 +289,7 @@ class TestBaselines:
             launched += f" ({places})" if places else ""
         record |= {"guessed": self._guessed, "model": model, "launched": launched}
         if old is not None and old != new:
-            record["beside"] = {"cause": cause, **_beside(old, new)}
+            record["beside"] = {"cause": cause, **_evidence(old, new)}
         if self._older is not None:
             record["older"] = list(self._older)
         if self._mode.writes or self._mode.diff:
@@ -307,7 +307,7 @@ class TestBaselines:
         return shlex.join(["pytest", option, *self._mode.words, *(devices or ()), test])
 
 
-def _beside(old: Entry, new: Entry) -> dict[str, Any]:
+def _evidence(old: Entry, new: Entry) -> dict[str, Any]:
     """Return the figures of a baseline and the differences, for the reports."""
     changes = [
         {"component": c.name, "unit": unit_of(c.path), "baseline": _plain(c.before),

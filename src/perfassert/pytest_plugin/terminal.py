@@ -28,7 +28,9 @@ def write_section(
     ``toolchain``: the release of ``--perf-toolchain``."""
     in_order = sorted(reports, key=lambda r: r.nodeid)
     lines: list[Line] = [
-        {**_own(report, r), **r["metrics"]} for report in in_order for r in report.perfassert
+        {**_leading_columns(report, r), **r["metrics"]}
+        for report in in_order
+        for r in report.perfassert
     ]
     for name, down in reversed(layout.sort):
         lines = _sort_lines(lines, name, down)
@@ -53,7 +55,7 @@ def write_section(
         _write_toolchain(reporter, records, toolchain)
 
 
-def _own(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]:
+def _leading_columns(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that are no metrics."""
     label, note = short_label(record["label"]), record["note"]
     return {

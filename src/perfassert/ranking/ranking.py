@@ -424,7 +424,7 @@ def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
             format_key(key),
             p.time,
             percent(float(p.time) / best - 1) if best else "",
-            "" if i == 1 else _sure(fastest.probability_faster(p)),
+            "" if i == 1 else _format_probability(fastest.probability_faster(p)),
             p.limiter,
         )
         for i, (key, p) in enumerate(ranking.entries[:top], 1)
@@ -433,7 +433,7 @@ def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
     return table(header, rows)
 
 
-def _sure(likely: float | None) -> str:
+def _format_probability(likely: float | None) -> str:
     """Return a probability as text, rounded down; it never reads 100 %."""
     if likely is None:
         return "guessed"

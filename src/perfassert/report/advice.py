@@ -117,7 +117,7 @@ def one(advice: Advice, texts: _Texts | None = None) -> Text:
     hot = [h for h in advice.hotspots if h["importance"] >= _SHOWN] or advice.hotspots[:1]
     if hot:
         rows = [
-            (h["def"], h["use"], h["distance"] or "", h.get("stall", ""), _where(h),
+            (h["def"], h["use"], h["distance"] or "", h.get("stall", ""), _hotspot_place(h),
              _share(h["importance"]))
             for h in hot
         ]  # fmt: skip
@@ -132,7 +132,7 @@ def _share(value: float) -> str:
     return percent(value, signed=False)
 
 
-def _where(hotspot: Mapping[str, Any]) -> str:
+def _hotspot_place(hotspot: Mapping[str, Any]) -> str:
     """Return a hotspot's loop, its function, and the calls that lead to the function."""
     calls = " → ".join(hotspot.get("call_path", ()))
     parts = (hotspot.get("loop"), hotspot.get("function"), calls and f"called at {calls}")

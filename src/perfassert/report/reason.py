@@ -34,10 +34,10 @@ def _failed_expectations(p: Data) -> str:
         for e in p["expectations"]
         if e["verdict"] == "FAIL"
     ]
-    return "; ".join((*failed, *_why(p))) if failed else ""
+    return "; ".join((*failed, *_main_cause(p))) if failed else ""
 
 
-def _why(p: Data) -> Iterator[str]:
+def _main_cause(p: Data) -> Iterator[str]:
     """Yield the finding of the costliest line; without findings, the limiter of the launch."""
     costs = {
         (file, line["line"]): tuple(line[name] for name in COSTS)

@@ -43,7 +43,7 @@ _ABSENT = (
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 
 
-def _whole(of: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+def _full_table(of: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
     return closed_table(of, of, [key for key in of if key not in optional])
 
 
@@ -58,7 +58,7 @@ def report() -> Schema:
         "tests": list_of(_test()),
     }
     return document(
-        "report", SCHEMA, "Report of a session", _whole(table), prediction=_prediction(),
+        "report", SCHEMA, "Report of a session", _full_table(table), prediction=_prediction(),
         assumption=_assumption(), volume=_volume(),
     )  # fmt: skip
 
@@ -69,12 +69,12 @@ def _test() -> Schema:
         "limiter": one_of(LIMITERS), "tied_with_best": FLAG,
         "best_is_faster": either(NUMBER, _NULL),
     }  # fmt: skip
-    ranking = {"label": TEXT, "confidence": NUMBER, "candidates": list_of(_whole(ranked))}
-    return _whole(
+    ranking = {"label": TEXT, "confidence": NUMBER, "candidates": list_of(_full_table(ranked))}
+    return _full_table(
         {
             "nodeid": TEXT, "file": TEXT, "line": either(WHOLE, _NULL), "device": TEXT,
             "outcome": one_of(_OUTCOMES), "message": either(TEXT, _NULL),
-            "predictions": list_of(at("prediction")), "rankings": list_of(_whole(ranking)),
+            "predictions": list_of(at("prediction")), "rankings": list_of(_full_table(ranking)),
             "baselines": list_of(_baseline()),
         }
     )  # fmt: skip
@@ -91,10 +91,10 @@ def _baseline() -> Schema:
     volumes = dict.fromkeys(("dram_load", "dram_store", "l2_load", "l2_store"), NUMBER)
     own = {
         "name": TEXT, "status": TEXT, "moved": TEXT, "label": TEXT, "cause": TEXT,
-        "base": _whole({**figures, **volumes}, tuple(volumes)),
-        "differences": list_of(_whole(difference)),
+        "base": _full_table({**figures, **volumes}, tuple(volumes)),
+        "differences": list_of(_full_table(difference)),
     }  # fmt: skip
-    return _whole(own, ("label", "cause", "base", "differences"))
+    return _full_table(own, ("label", "cause", "base", "differences"))
 
 
 def _prediction() -> Schema:
@@ -127,10 +127,11 @@ def _prediction() -> Schema:
         "grid": _EXTENT, "block": _EXTENT, "threads": WHOLE, "updates": WHOLE, "warps": WHOLE,
         "blocks": WHOLE, "time": NUMBER, "cycles": NUMBER, "spread": NUMBER, "limiter": limits,
         "bounds": table_of(NUMBER), "roofline_time": NUMBER, "roofline_limiter": limits,
-        "volumes": _whole(dict.fromkeys(UNITS, at("volume"))), "occupancy": _whole(occupancy),
-        "resources": _whole(resources), "stalls": table_of(NUMBER),
+        "volumes": _full_table(dict.fromkeys(UNITS, at("volume"))),
+        "occupancy": _full_table(occupancy),
+        "resources": _full_table(resources), "stalls": table_of(NUMBER),
         "advice": either(list_of(_advice()), _NULL), "assumptions": list_of(at("assumption")),
-        "exact": list_of(TEXT), "error_bands": table_of(_whole(band, newer)),
+        "exact": list_of(TEXT), "error_bands": table_of(_full_table(band, newer)),
         "confidence": one_of(CONFIDENCES),
         "confidence_reasons": list_of(at("assumption")),
         "diagnostics": {"type": "object"}, "speed_of_light": NUMBER, "headroom": count,
@@ -143,16 +144,16 @@ def _prediction() -> Schema:
         "expectations": list_of(_expectation()), "sources": table_of(list_of(_line_schema())),
         "findings": list_of(_finding()), "timeline": _timeline(), "waits": list_of(_wait()),
     }  # fmt: skip
-    return _whole({**own, **added}, _ABSENT)
+    return _full_table({**own, **added}, _ABSENT)
 
 
 def _finding() -> Schema:
-    return _whole({"rule": TEXT, "file": TEXT, "line": WHOLE, "message": TEXT})
+    return _full_table({"rule": TEXT, "file": TEXT, "line": WHOLE, "message": TEXT})
 
 
 def _wait() -> Schema:
     at = {"file": TEXT, "line": WHOLE, "for_file": TEXT, "for_line": WHOLE}
-    return _whole({**at, "stall": TEXT, "share": NUMBER})
+    return _full_table({**at, "stall": TEXT, "share": NUMBER})
 
 
 def _timeline() -> Schema:
@@ -160,8 +161,8 @@ def _timeline() -> Schema:
         "start": WHOLE,
         "spans": annotate(list_of(WHOLE), "reason, cycles, place, again"),
     }
-    of = {"reasons": list_of(TEXT), "places": list_of(TEXT), "warps": list_of(_whole(warp))}
-    return _whole(of)
+    of = {"reasons": list_of(TEXT), "places": list_of(TEXT), "warps": list_of(_full_table(warp))}
+    return _full_table(of)
 
 
 def _advice() -> Schema:
@@ -176,7 +177,7 @@ def _advice() -> Schema:
 
 def _expectation() -> Schema:
     share = either(NUMBER, _NULL)
-    return _whole(
+    return _full_table(
         {
             "metric": TEXT, "expected": TEXT, "predicted": TEXT, "difference": share,
             "slack": share, "model_error": share, "known_error": TEXT, "error_suite": TEXT,
@@ -188,14 +189,14 @@ def _expectation() -> Schema:
 def _line_schema() -> Schema:
     costs = {"line": WHOLE, "instructions": NUMBER, "wavefronts": NUMBER, "sectors": NUMBER}
     called = annotate({**list_of(NUMBER, 3), "maxItems": 3}, "the three of what is inlined here")
-    return _whole({**costs, "executed": TEXT, "called": called}, ("executed", "called"))
+    return _full_table({**costs, "executed": TEXT, "called": called}, ("executed", "called"))
 
 
 def _assumption() -> Schema:
     span = either({"type": "array", "items": [TEXT, WHOLE, WHOLE]}, _NULL)
-    return _whole({"text": TEXT, "span": span, "stands_for": TEXT, "share": NUMBER})
+    return _full_table({"text": TEXT, "span": span, "stands_for": TEXT, "share": NUMBER})
 
 
 def _volume() -> Schema:
     of = {"total": NUMBER, "parts": table_of(NUMBER), "fields": table_of(at("volume"))}
-    return _whole(of, ("parts", "fields"))
+    return _full_table(of, ("parts", "fields"))

@@ -29,7 +29,7 @@ INCLUDE = re.compile(
 A directive with a comment between its parts matches without a name.
 """
 _NO_SOURCES = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot")
-_SPELLED = (b"??/", b"??=")
+_TRIGRAPHS = (b"??/", b"??=")
 """Trigraphs of a line's continuation and of ``#``."""
 _MOST_LINKS = 40
 """Most links in a path before Linux reports a loop."""
@@ -149,7 +149,7 @@ def reaches_outside(content: bytes) -> str:
     An include with a path that goes up or starts at the root is followed elsewhere, with the
     folders that are searched.
     """
-    if spelled_otherwise(content):
+    if has_trigraph(content):
         return "a trigraph"
     for directive in _includes(content):
         name = (directive[1] or b"").strip()
@@ -164,12 +164,12 @@ def included_names(content: bytes) -> list[str]:
     return [n[1:-1].decode("utf-8", "surrogateescape") for n in names if n[:1] in (b'"', b"<")]
 
 
-def spelled_otherwise(content: bytes) -> bool:
+def has_trigraph(content: bytes) -> bool:
     """Return True if trigraphs in a text may hide an include from :data:`INCLUDE`."""
-    return any(mark in text for text in readings(content) for mark in _SPELLED)
+    return any(mark in text for text in splice_lines(content) for mark in _TRIGRAPHS)
 
 
-def readings(content: bytes) -> tuple[bytes, ...]:
+def splice_lines(content: bytes) -> tuple[bytes, ...]:
     """Return the text with continued lines joined, by the rule of all compilers and by GCC's.
 
     GCC also accepts blanks after the backslash.
@@ -179,7 +179,7 @@ def readings(content: bytes) -> tuple[bytes, ...]:
 
 
 def _includes(content: bytes) -> Iterator[re.Match[bytes]]:
-    return (directive for text in readings(content) for directive in INCLUDE.finditer(text))
+    return (directive for text in splice_lines(content) for directive in INCLUDE.finditer(text))
 
 
 def is_source(file: str | Path) -> bool:

@@ -6,37 +6,37 @@ import pytest
 from advisor_listing import code_of
 from random_code import random_code
 
-from perfassert.engines.advisor.liveness import most_alive
+from perfassert.engines.advisor.liveness import max_live_registers
 
 
 @pytest.mark.parametrize("count", [1, 5, 40])
 def test_values_that_are_loaded_first_and_read_later_are_all_alive(count):
     loads = "\n".join(f"LDG R{n} <- R100" for n in range(count))
     sums = "\n".join(f"FADD R200 <- R200 R{n}" for n in range(count))
-    assert most_alive(code_of(f"{loads}\n{sums}\nSTG <- R200")) == count + 1
+    assert max_live_registers(code_of(f"{loads}\n{sums}\nSTG <- R200")) == count + 1
 
 
 @pytest.mark.parametrize("count", [2, 5, 40])
 def test_values_that_are_read_at_once_are_not(count):
     pairs = "\n".join(f"LDG R{n} <- R100\nFADD R200 <- R200 R{n}" for n in range(count))
-    assert most_alive(code_of(f"{pairs}\nSTG <- R200")) == 3
+    assert max_live_registers(code_of(f"{pairs}\nSTG <- R200")) == 3
 
 
 def test_what_the_next_iteration_reads_is_alive_in_the_whole_loop():
     code = code_of(
         "MOV R9 <-\nMOV R1 <-\na:\nLDG R2 <- R1\nFADD R3 <- R2 R9\nBRA <- P0 -> a b\nb:\nNOP <-"
     )
-    assert most_alive(code) == 3  # R1 and R9 for the next one, R2 or R3
+    assert max_live_registers(code) == 3  # R1 and R9 for the next one, R2 or R3
 
 
 def test_a_predicate_keeps_the_old_value():
     kept = code_of("MOV R1 <-\nMOV R2 <-\n@P0 MOV R1 <- R2\nSTG <- R1 R2")
-    assert most_alive(kept) == 2
-    assert most_alive(code_of("MOV R1 <-\nMOV R1 <-\nSTG <- R1")) == 1
+    assert max_live_registers(kept) == 2
+    assert max_live_registers(code_of("MOV R1 <-\nMOV R1 <-\nSTG <- R1")) == 1
 
 
 def test_predicates_and_uniform_registers_are_none():
-    assert most_alive(code_of("MOV UR1 <-\nISETP P0 <- UR1\n@P0 STG <- UR1")) == 0
+    assert max_live_registers(code_of("MOV UR1 <-\nISETP P0 <- UR1\n@P0 STG <- UR1")) == 0
 
 
 def read_later(code, start, name):
@@ -73,4 +73,4 @@ def test_random_code_along_every_path(seed):
         after = [code.blocks[b].start for b in block.successors] if last else [i.index + 1]
         alive = {n for n in names if any(read_later(code, a, n) for a in after)}
         written.append(len(alive | {n for n in i.defines if n.startswith("R")}))
-    assert most_alive(code) == max(before + written)
+    assert max_live_registers(code) == max(before + written)

@@ -14,7 +14,7 @@ from cache_simulation import (
 )
 
 from perfassert.engines.volume.groups import AccessGroup
-from perfassert.engines.volume.reuse import Cache, Room, lost_bytes, touched_again
+from perfassert.engines.volume.reuse import Cache, CacheDemand, lost_bytes, touched_again
 from perfassert.hardware.entries import CapacityCurve
 from perfassert.kernel.access import Direction
 
@@ -63,13 +63,13 @@ def predicted(one, blocks, capacity, cache=Sharp, presence=1.0):
         lines = float(LINE * len(np.unique(touched // (LINE // SECTOR))))
         differ = any(group.block_axes for group in groups)
         moved = float(SECTOR * len(np.unique(touched)))
-        return moved, Room(lines, lines * (blocks if differ else 1))
+        return moved, CacheDemand(lines, lines * (blocks if differ else 1))
 
     fields = {group.field: [group] for group in one.groups}
     asked = {g.members: SECTOR * float(len(sectors_asked(one, [g]))) for g in one.groups}
     whole = {name: footprint(groups) for name, groups in fields.items()}
     redundant = {g.field: asked[g.members] - whole[g.field][0] for g in one.groups}
-    room = Room(*map(sum, zip(*(room for _, room in whole.values()), strict=True)))
+    room = CacheDemand(*map(sum, zip(*(room for _, room in whole.values()), strict=True)))
     nests = touched_again(fields, asked, footprint, Direction.LOAD, capacity, lambda loop: presence)
     lost = lost_bytes(redundant, 0.0, cache(NOTHING_WITHIN, capacity), room, nests)
     return blocks * (sum(moved for moved, _ in whole.values()) + sum(lost.values()))

@@ -5,7 +5,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.engines.volume.groups import AccessGroup
-from perfassert.engines.volume.reuse import Room, miss_share, touched_again
+from perfassert.engines.volume.reuse import CacheDemand, miss_share, touched_again
 from perfassert.kernel.access import Direction
 
 SECTOR, LINE = 32, 128
@@ -30,7 +30,7 @@ def addresses(one, ranges):
 def footprint(groups):
     found = np.concatenate([addresses(g, dict(g.ranges)) for g in groups])
     lines = float(LINE * len(np.unique(found // LINE)))
-    return float(SECTOR * len(np.unique(found // SECTOR))), Room(lines, lines)
+    return float(SECTOR * len(np.unique(found // SECTOR))), CacheDemand(lines, lines)
 
 
 def again(groups, asked):

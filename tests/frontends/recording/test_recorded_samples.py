@@ -11,7 +11,7 @@ from perfassert.frontends.recording.series import LaunchSeries
 from perfassert.frontends.recording.write import files
 from perfassert.hardware.load import device
 from perfassert.perf_toml.launches import launches
-from perfassert.predictor.sample.running import run, sample
+from perfassert.predictor.sample.running import prediction_reads, run
 
 pytestmark = pytest.mark.exhaustive(one_in=2)
 
@@ -56,7 +56,7 @@ int main() {
 """
 
 
-SAMPLER, RUNNER = partial(sample, device=DEVICE), partial(run, device=DEVICE)
+SAMPLER, RUNNER = partial(prediction_reads, device=DEVICE), partial(run, device=DEVICE)
 
 
 @pytest.fixture

@@ -327,7 +327,7 @@ def test_what_cannot_be_followed_is_compiled_again_and_said_once(
     tmp_path, compiled, runs, monkeypatch, caplog
 ):
     monkeypatch.setattr(inputs, "can_watch", lambda: False)
-    monkeypatch.setattr(inputs, "_said", set())
+    monkeypatch.setattr(inputs, "_logged_reasons", set())
     for _ in range(3):
         compiled("k.cu", TEXTS[-4])
     assert runs.count("cicc") == 3

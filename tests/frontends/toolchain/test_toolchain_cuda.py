@@ -295,7 +295,7 @@ def test_host_code_without_nvcc(compiled, monkeypatch):
 
 @pytest.mark.usefixtures("toolchain")
 def test_volta_without_its_tools_is_compiled_for_turing(compiled, monkeypatch):
-    monkeypatch.setattr(tools, "before", lambda name, major: None)
+    monkeypatch.setattr(tools, "find_older", lambda name, major: None)
     binary = compiled("axpy.cu", AXPY, arch="sm_70")
     assert binary.arch == "sm_75"
     assert "no tool for sm_70" in str(binary.assumptions[0])
@@ -303,7 +303,7 @@ def test_volta_without_its_tools_is_compiled_for_turing(compiled, monkeypatch):
 
 @pytest.mark.usefixtures("toolchain")
 def test_volta(compiled):
-    if not (tools.before("ptxas", 13) and tools.before("nvdisasm", 13)):
+    if not (tools.find_older("ptxas", 13) and tools.find_older("nvdisasm", 13)):
         pytest.skip("no tools of CUDA 12 are installed")
     binary = compiled("axpy.cu", AXPY, arch="sm_70")
     assert binary.arch == "sm_70"

@@ -90,7 +90,7 @@ def test_search_order_and_releases(tmp_path, monkeypatch):
     found = tools.candidates("ptxas")
     assert [t.path for t in found[:2]] == [str(old), str(new)]
     assert [t.release() for t in found[:2]] == [(12, 8), (13, 1)]
-    assert tools.before("ptxas", 13) == found[0]
+    assert tools.find_older("ptxas", 13) == found[0]
     assert str(found[0]) == "ptxas 12.8"
     before = tools.identity()
     script(new, "echo 'release 13.2, V13.2.11'")

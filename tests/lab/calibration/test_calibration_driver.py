@@ -253,7 +253,7 @@ def test_kernels_compile(arch):
 def test_old_gpus(monkeypatch):
     with pytest.raises(CalibrationError, match="needs sm_70"):
         compile_program("memory", "sm_61")
-    monkeypatch.setattr(tools, "before", lambda name, version: None)
+    monkeypatch.setattr(tools, "find_older", lambda name, version: None)
     with pytest.raises(CalibrationError, match="no installed ptxas knows sm_70"):
         compile_program("memory", "sm_70")
 

@@ -108,7 +108,7 @@ def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[di
                 whole, eliminated(case.total.all, samples.latency if hides else samples.all)
             ),
             "instructions": [case.instruction(n).label for n in (blame.source, blame.use)],
-            **_around(case, blame),
+            **_blame_context(case, blame),
         }
         for places, (blame, samples) in hottest
     )
@@ -118,10 +118,10 @@ def _context(case: Case, match: Match) -> dict[str, Any]:
     """Return the place of the hottest blame; empty for suggestions about the launch."""
     if not match.blames:
         return {}
-    return _around(case, max(match.blames, key=lambda b: b.count.all))
+    return _blame_context(case, max(match.blames, key=lambda b: b.count.all))
 
 
-def _around(case: Case, blame: Blame) -> dict[str, Any]:
+def _blame_context(case: Case, blame: Blame) -> dict[str, Any]:
     """Return function, loop and reason of a blame, and file, line and call path of its source.
 
     The call path begins at the kernel.

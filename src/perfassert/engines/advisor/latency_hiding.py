@@ -118,7 +118,7 @@ class FunctionInlining:
     def match(self, case: Case) -> Match | None:
         small = {
             f for f, body in case.function_bodies.items()
-            if f and len(body) < _SMALL and not _brought_along(case, body)
+            if f and len(body) < _SMALL and not _is_in_library(case, body)
         }  # fmt: skip
         calls = _calls(case.code, small)
         blames = [
@@ -184,7 +184,7 @@ def _waits(case: Case) -> Iterator[Blame]:
             yield blame
 
 
-def _brought_along(case: Case, body: Iterable[int]) -> bool:
+def _is_in_library(case: Case, body: Iterable[int]) -> bool:
     """Return True if a function comes from a library of the compiler."""
     return any(Role.IN_LIBRARY in case.instruction(n).roles for n in body)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.estimators import Parallelism, parallel, stall_elimination
-from perfassert.engines.advisor.liveness import most_alive
+from perfassert.engines.advisor.liveness import max_live_registers
 from perfassert.engines.advisor.optimizer import PARALLEL
 from perfassert.engines.advisor.rewrites import (
     ResizeBlocks,
@@ -183,7 +183,7 @@ def _cuts(case: Case) -> list[_Cut]:
     """
     resident, device = case.occupancy.resident_blocks, case.device
     if case.occupancy.limited_by == "registers":
-        for registers in range(case.registers - 1, max(15, most_alive(case.code) - 1), -1):
+        for registers in range(case.registers - 1, max(15, max_live_registers(case.code) - 1), -1):
             reached = occupancy(device, case.threads, registers, case.shared_bytes)
             if reached.resident_blocks > resident:
                 text = f"{registers} instead of {case.registers} registers per thread"

@@ -132,10 +132,10 @@ class Pruner:
         execution dependence has no other source, the constant loads are its sources.
         """
         edges = list(dependences)
-        kept = self._able(reason, edges)
-        return kept if kept or reason != EXECUTION else self._able(CONSTANT, edges)
+        kept = self._possible_causes(reason, edges)
+        return kept if kept or reason != EXECUTION else self._possible_causes(CONSTANT, edges)
 
-    def _able(self, reason: str, edges: Iterable[Dependence]) -> list[Dependence]:
+    def _possible_causes(self, reason: str, edges: Iterable[Dependence]) -> list[Dependence]:
         instructions = self._code.instructions
         return [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import WORSE, AccessFacts, Case, Match, lines
 from perfassert.engines.advisor.code import Code, CodeInstruction
-from perfassert.engines.advisor.liveness import most_alive
+from perfassert.engines.advisor.liveness import max_live_registers
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
 from perfassert.engines.advisor.rewrites import (
     WAYS_TO_BALANCE,
@@ -55,8 +55,9 @@ class RegisterReuse:
             return None
         spilled = f"{case.spill_bytes} bytes per thread " if case.spill_bytes else "registers "
         return Match(
-            f"{spilled}are spilled to local memory{_at(case, blames)}: split the loop or kernel, "
-            "recompute instead of keeping, or allow more registers (launch bounds, maxrregcount)",
+            f"{spilled}are spilled to local memory{_at_lines(case, blames)}: split the loop or "
+            "kernel, recompute instead of keeping, or allow more registers "
+            "(launch bounds, maxrregcount)",
             blames,
             rewrites=(Unspill(case.where("local")),),
         )
@@ -143,7 +144,7 @@ class StrengthReduction:
             )
         else:
             advice = "slow arithmetic: use a cheaper equivalent, or hoist it out of the loop"
-        return f"{advice}{_at(case, blames)}"
+        return f"{advice}{_at_lines(case, blames)}"
 
 
 def _widens(i: CodeInstruction) -> bool:
@@ -164,7 +165,7 @@ def _unused_halves(case: Case, chosen: Collection[int]) -> int:
         for i in code.instructions
     )
     narrow = replace(code, instructions=instructions)
-    return max(0, most_alive(code) - most_alive(narrow))
+    return max(0, max_live_registers(code) - max_live_registers(narrow))
 
 
 def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
@@ -342,7 +343,7 @@ class FunctionSplit:
             return None
         return Match(
             "the code does not fit into the instruction cache: split the kernel or its large "
-            f"functions, unroll less{_at(case, blames)}",
+            f"functions, unroll less{_at_lines(case, blames)}",
             blames,
             rewrites=(LimitCode(case.device.instruction_cache_bytes),),
         )
@@ -365,7 +366,8 @@ class FastMath:
         apart = {i.loop for n in gone if (i := case.instruction(n)).operation == "branch"}
         return Match(
             "precise mathematical functions: where the accuracy allows it use the intrinsics "
-            f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, blames)}",
+            "(__expf, __fdividef, __sinf …) or compile with -use_fast_math"
+            f"{_at_lines(case, blames)}",
             blames,
             rewrites=(Remove(gone), Schedule(frozenset(apart))),
         )
@@ -384,7 +386,7 @@ class WarpBalance:
             "warps wait for each other at the barrier: give them equal work between barriers, "
             "synchronize fewer of them (__syncwarp or shuffles where one warp works alone, "
             "cooperative groups), or load before the first barrier what later phases need"
-            f"{_at(case, blames)}",
+            f"{_at_lines(case, blames)}",
             blames,
             same_work=True,
             rewrites=(BalanceWarps(),),
@@ -417,7 +419,7 @@ class MemoryTransactionReduction:
             )
         sources = frozenset(b.source for b in blames)
         rewrites = UseConstantMemory(sources & uniform), HalveTransactions(sources - uniform)
-        return Match(f"{text}{_at(case, blames)}", blames, rewrites=rewrites)
+        return Match(f"{text}{_at_lines(case, blames)}", blames, rewrites=rewrites)
 
     def match_addresses(self, case: Case) -> Match | None:
         """Match without code: loads of one element by all threads, neighbours one by one."""
@@ -426,12 +428,12 @@ class MemoryTransactionReduction:
         joined = frozenset(together) - same
         texts = []
         if same:
-            texts.append(f"{_SAME.format('all threads')}{_of(case, same)}")
+            texts.append(f"{_SAME.format('all threads')}{_named_accesses(case, same)}")
         if joined:
             most = max(together[n] for n in joined)
             texts.append(
                 f"a thread accesses {most} neighbouring elements one by one: access them as one "
-                f"of {most} times the width{_of(case, joined)}"
+                f"of {most} times the width{_named_accesses(case, joined)}"
             )
         if not texts:
             return None
@@ -485,7 +487,7 @@ class WiderAccesses:
         most = max(together.values())
         return Match(
             f"neighbouring elements are accessed one by one: access {most} of them as one (uchar4, "
-            f"uint4, float4 …), each thread as many{_of(case, frozenset(together))}",
+            f"uint4, float4 …), each thread as many{_named_accesses(case, frozenset(together))}",
             [replace(b, count=b.count.times(1 - 1 / together[b.source])) for b in blames],
             speedup=None if blames else 1.0,
             rewrites=(JoinAccesses(frozenset(together)),),
@@ -512,14 +514,14 @@ class Coalescing:
             return None
         chosen = frozenset(b.source for b in blames)
         text = self.say(case, chosen)
-        return Match(f"{text}{_at(case, blames)}", blames, rewrites=(Coalesce(chosen),))
+        return Match(f"{text}{_at_lines(case, blames)}", blames, rewrites=(Coalesce(chosen),))
 
     def match_addresses(self, case: Case) -> Match | None:
         """Match without code: accesses that are not dense, whether or not warps wait for them."""
         chosen = frozenset(n for n, facts in case.accesses.items() if not facts.is_dense)
         if not chosen:
             return None
-        text = f"{self.say(case, chosen)}{_of(case, chosen)}"
+        text = f"{self.say(case, chosen)}{_named_accesses(case, chosen)}"
         return Match(text, _blamed_on(case, chosen), rewrites=(Coalesce(chosen),))
 
     def say(self, case: Case, chosen: frozenset[int]) -> str:
@@ -551,7 +553,7 @@ class SharedBankConflictRemoval:
         how, proof = case.layouts(sources) or (_OTHER_LAYOUT, None)
         return Match(
             f"an access takes {worst.wavefronts:.3g} wavefronts where {worst.ideal_wavefronts:.3g} "
-            f"would do: lay the tile out with {how}{_at(case, blames)}",
+            f"would do: lay the tile out with {how}{_at_lines(case, blames)}",
             blames,
             rewrites=(RemoveConflicts(sources),),
             proof=proof,
@@ -583,12 +585,12 @@ def _blamed_on(case: Case, chosen: frozenset[int]) -> list[Blame]:
 _SHOWN = 3  # lines that a message names
 
 
-def _of(case: Case, chosen: frozenset[int]) -> str:
+def _named_accesses(case: Case, chosen: frozenset[int]) -> str:
     """Return the names of the accesses, in parentheses."""
     names = list(dict.fromkeys(case.place(n) for n in sorted(chosen)))
     return f" ({', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''})"
 
 
-def _at(case: Case, blames: Iterable[Blame]) -> str:
+def _at_lines(case: Case, blames: Iterable[Blame]) -> str:
     where = lines(case, blames)
     return f" ({where})" if where else ""

@@ -24,7 +24,7 @@ from perfassert.engines.execution.provenance import (
     UNTRANSLATED,
     Masks,
 )
-from perfassert.engines.execution.result import IRREGULAR, Outside, Touch
+from perfassert.engines.execution.result import IRREGULAR, OutsideAccess, Touch
 from perfassert.engines.execution.words import Words, halves, wide
 from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import Kind, MemoryOperand, Micro, Space
@@ -44,7 +44,7 @@ class Accesses:
         self.setting = owner.setting
         self.recorded = 0
         self.rows: dict[tuple[int, int], list[_Rows]] = {}
-        self.outside: dict[tuple[int, str], Outside] = {}
+        self.outside: dict[tuple[int, str], OutsideAccess] = {}
         self.bounded = any(r.size is not None for r in owner.setting.memory.regions)
 
     def perform(self, part: int, operation: Micro, wanted: bool) -> None:
@@ -254,9 +254,9 @@ class Accesses:
         key = (self.owner.place, name)
         before = self.outside.get(key)
         first, count = (offset, 0) if before is None else (before.offset, before.lanes)
-        self.outside[key] = Outside(self.owner.place, name, first, count + lanes)
+        self.outside[key] = OutsideAccess(self.owner.place, name, first, count + lanes)
 
-    def outside_accesses(self) -> tuple[Outside, ...]:
+    def outside_accesses(self) -> tuple[OutsideAccess, ...]:
         """Return the accesses outside their buffers, in the order of the code."""
         return tuple(self.outside[key] for key in sorted(self.outside))
 

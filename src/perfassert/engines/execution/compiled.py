@@ -18,7 +18,7 @@ from perfassert.engines.execution.collective import pack_lanes, unpack_lanes
 from perfassert.engines.execution.memory import Plane
 from perfassert.engines.execution.plan import ExecutionPlan
 from perfassert.engines.execution.presets import Setting
-from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
+from perfassert.engines.execution.result import Counts, Execution, OutsideAccess, Touch
 from perfassert.engines.extension import compiled_core
 from perfassert.kernel.buffer import PAGE_BYTES
 from perfassert.kernel.distinct import distinct
@@ -248,11 +248,11 @@ def _touch(
     )  # fmt: skip
 
 
-def _outside(setting: Setting, packed: bytes) -> tuple[Outside, ...]:
+def _outside(setting: Setting, packed: bytes) -> tuple[OutsideAccess, ...]:
     """Return the accesses outside of buffers, ordered by instruction and name."""
-    outside: dict[tuple[int, str], Outside] = {}
+    outside: dict[tuple[int, str], OutsideAccess] = {}
     for place, where, offset, lanes in np.frombuffer(packed, np.int64).reshape(-1, 4).tolist():
         name = _NAMES[where] if where < 0 else setting.memory.regions[where].name
-        before = outside.get((place, name), Outside(place, name, offset, 0))
-        outside[place, name] = Outside(place, name, before.offset, before.lanes + lanes)
+        before = outside.get((place, name), OutsideAccess(place, name, offset, 0))
+        outside[place, name] = OutsideAccess(place, name, before.offset, before.lanes + lanes)
     return tuple(outside[key] for key in sorted(outside))

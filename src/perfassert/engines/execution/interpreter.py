@@ -150,7 +150,7 @@ class Interpreter:
             return
         if register in self.code.uniform:
             more = np.bitwise_or.reduce(more, axis=1, keepdims=True)
-        self._own(self.unknown, register)[self.rows] |= more
+        self._expand_register(self.unknown, register)[self.rows] |= more
 
     # Registers
 
@@ -178,15 +178,15 @@ class Interpreter:
         uniform = register in self.code.uniform
         where: Any = self.mask.any(axis=1, keepdims=True) if uniform else self.mask
         if uniform:
-            result = self._of_first(result) if _by_lane(result) else result
-            unknown = self._of_first(unknown) if _by_lane(unknown) else unknown
-        _assign_lanes(self._own(self.values, register), self.rows, where, result)
+            result = self._value_of_first_lane(result) if _has_lane_axis(result) else result
+            unknown = self._value_of_first_lane(unknown) if _has_lane_axis(unknown) else unknown
+        _assign_lanes(self._expand_register(self.values, register), self.rows, where, result)
         if unknown is None and self.unknown[register] is None:
             return
         marks = np.uint32(0) if unknown is None else unknown
-        _assign_lanes(self._own(self.unknown, register), self.rows, where, marks)
+        _assign_lanes(self._expand_register(self.unknown, register), self.rows, where, marks)
 
-    def _own(self, arrays: list[Any], register: int) -> Any:
+    def _expand_register(self, arrays: list[Any], register: int) -> Any:
         """Return a register's array, expanded to an element for every warp and lane."""
         shape = (self.setting.warps, 1 if register in self.code.uniform else 32)
         array = arrays[register]
@@ -194,7 +194,7 @@ class Interpreter:
             array = arrays[register] = _grown(array, shape)
         return array
 
-    def _of_first(self, result: Any) -> Any:
+    def _value_of_first_lane(self, result: Any) -> Any:
         lane = collective.first_active(self.mask)
         full = np.broadcast_to(result, self.mask.shape)
         return full[np.arange(len(lane)), lane][:, None]
@@ -227,7 +227,7 @@ class Interpreter:
                 self.write(target, np.uint32(0), _UNTRANSLATED)
             self.accesses.forget(operation)
         else:
-            self._together(operation)
+            self._execute_collective(operation)
 
     def _unknown_result(self, operation: Micro, sources: list[Words]) -> Masks | None:
         """Return the provenance of a result; unknown operands that it ignores do not count."""
@@ -237,8 +237,8 @@ class Interpreter:
         if operation.kind is Kind.SELECT:
             first, second, chosen = ((self.masks((r,))) for r in operation.sources)
             taken = np.where(
-                sources[2] != 0, _or_zero(first), _or_zero(second)
-            ) | _or_zero(chosen)  # fmt: skip
+                sources[2] != 0, _masks_or_zero(first), _masks_or_zero(second)
+            ) | _masks_or_zero(chosen)  # fmt: skip
             return np.asarray(taken, np.uint32)
         if operation.kind is Kind.DECIDE:
             return self._undecided_marks(operation, sources, unknown)
@@ -260,7 +260,7 @@ class Interpreter:
         agree = np.logical_and.reduce([r == results[0] for r in results])
         return np.where(agree, np.uint32(0), unknown)
 
-    def _together(self, operation: Micro) -> None:
+    def _execute_collective(self, operation: Micro) -> None:
         """Execute an operation in which lanes of a warp use values of other lanes."""
         kind, mask = operation.kind, self.mask
         shape = mask.shape
@@ -279,7 +279,7 @@ class Interpreter:
         elif kind is Kind.REDUCE:
             results = (collective.reduce_lanes(mask, sources[0], *operation.detail),)
         elif kind is Kind.FIRST:
-            results = (self._of_first(sources[0]),)
+            results = (self._value_of_first_lane(sources[0]),)
         elif kind is Kind.SYNC_SET:
             results = (collective.pack_lanes(mask),)
         elif kind is Kind.SYNC_LEAVE:
@@ -415,7 +415,7 @@ class Interpreter:
                 waits = Fragment(after, lanes, operation.sources[0], bits=int(bits[n]))
                 warps.wait(warp, waits, self.barriers)
             elif kind is Kind.WARP_WAIT:
-                mask = self._one(operation.sources[0], int(n), int(lanes.argmax()))
+                mask = self._lane_word(operation.sources[0], int(n), int(lanes.argmax()))
                 waits = Fragment(after, lanes, -1, mask, int(bits[n]))
                 warps.wait(warp, waits, self.barriers)
             else:
@@ -434,7 +434,7 @@ class Interpreter:
     def _arrive(self, operation: Micro, warp: int, n: int, fragment: Fragment) -> None:
         lane = int(fragment.lanes.argmax())
         self.guess(self.masks(operation.sources[:2]), self.mask)
-        barrier, count = (self._one(r, n, lane) for r in operation.sources[:2])
+        barrier, count = (self._lane_word(r, n, lane) for r in operation.sources[:2])
         waits = operation.kind is Kind.BARRIER_REDUCE or not operation.detail[0]
         if operation.kind is Kind.BARRIER_REDUCE:
             self._contribute(operation, warp, barrier, n, fragment.lanes)
@@ -485,7 +485,7 @@ class Interpreter:
                 if array is not None:
                     array[warp, fragment.lanes] = word
 
-    def _one(self, register: int, n: int, lane: int) -> int:
+    def _lane_word(self, register: int, n: int, lane: int) -> int:
         """Return the word of one lane."""
         values = self.read(register)
         return int(values[n % len(values), lane % values.shape[1]])
@@ -504,11 +504,11 @@ _ZERO = np.zeros((1, 1), np.uint32)
 _UNTRANSLATED = np.full((1, 1), UNTRANSLATED, np.uint32)
 
 
-def _by_lane(words: Any) -> bool:
+def _has_lane_axis(words: Any) -> bool:
     return np.ndim(words) == 2 and words.shape[1] > 1
 
 
-def _or_zero(masks: Masks | None) -> Any:
+def _masks_or_zero(masks: Masks | None) -> Any:
     return np.uint32(0) if masks is None else masks
 
 

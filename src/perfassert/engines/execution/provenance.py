@@ -37,7 +37,7 @@ class Codes:
         self._masks = np.zeros(_CODES, np.uint32)
         self._masks[_CODES - 1] = _EVERY
         for mask in (ORDINARY, ARGUMENT, CONSTANT, UNINITIALISED, UNTRANSLATED, LEFT_OUT, OUTSIDE):
-            self._of(mask)
+            self._code_of(mask)
 
     def masks(self) -> tuple[int, ...]:
         """Return the masks that have a separate code, ordered by code."""
@@ -46,14 +46,14 @@ class Codes:
     def encode(self, masks: Masks) -> npt.NDArray[np.uint8]:
         """Return the codes of an array of masks."""
         distinct, places = np.unique(masks, return_inverse=True)
-        codes = np.array([self._of(int(mask)) for mask in distinct], np.uint8)
+        codes = np.array([self._code_of(int(mask)) for mask in distinct], np.uint8)
         return codes[places].reshape(masks.shape)
 
     def decode(self, codes: npt.NDArray[np.uint8]) -> Masks:
         """Return the masks of an array of codes."""
         return self._masks[codes]
 
-    def _of(self, mask: int) -> int:
+    def _code_of(self, mask: int) -> int:
         if mask not in self._code:
             code = len(self._code)
             if code >= _CODES - 1:

@@ -60,7 +60,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class OutsideAccess:
     """Lanes of an instruction outside of a buffer; ``offset`` in bytes is that of the first one."""
 
     instruction: int
@@ -91,7 +91,7 @@ class Execution:
     lanes: Counts
     taken: Mapping[int, Counts]
     touches: tuple[Touch, ...]
-    outside: tuple[Outside, ...]
+    outside: tuple[OutsideAccess, ...]
     guesses: Mapping[int, int]
     cut: npt.NDArray[np.intp]
     lost: frozenset[int]

@@ -27,7 +27,7 @@ _OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
 _ROWS = 1 << 12  # warp instructions whose addresses are evaluated together
 
 
-def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
+def consecutive_blocks(total: int, wave: int, affordable: int) -> tuple[int, ...]:
     """Return consecutive blocks, at most ``affordable`` ones.
 
     If all blocks are affordable, all are returned. If only a wave is affordable, the result is the

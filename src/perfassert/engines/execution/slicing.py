@@ -54,13 +54,13 @@ class _Slicer:
         """Return the slice; it is recomputed until no further store is needed."""
         stores: set[Part] = set()
         while True:
-            self.wanted = self._backward(stores)
+            self.wanted = self._wanted_parts(stores)
             loaded_stores = self._stores()
             if loaded_stores <= stores:
                 return frozenset(self.wanted)
             stores |= loaded_stores
 
-    def _backward(self, stores: set[Part]) -> set[Part]:
+    def _wanted_parts(self, stores: set[Part]) -> set[Part]:
         count = len(self.code.instructions)
         live_after = [0] * count
         wanted: set[Part] = set()
@@ -71,7 +71,7 @@ class _Slicer:
         while work:
             index = -heappop(work)
             queued[index] = False
-            live = self._through(index, live_after[index], stores, wanted)
+            live = self._live_before(index, live_after[index], stores, wanted)
             for before in self.before[index]:
                 if live & ~live_after[before]:
                     live_after[before] |= live
@@ -80,7 +80,7 @@ class _Slicer:
                         heappush(work, -before)
         return wanted
 
-    def _through(self, index: int, live: int, stores: set[Part], wanted: set[Part]) -> int:
+    def _live_before(self, index: int, live: int, stores: set[Part], wanted: set[Part]) -> int:
         """Return the registers needed before an instruction, given those needed after it."""
         instruction = self.code.instructions[index]
         guarded = instruction.guard >= 0
@@ -144,7 +144,7 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
     """
     states: list[dict[int, int] | None] = [None] * len(code.instructions)
     after = _successors(code)
-    straight = _straight(after)
+    straight = _falls_through(after)
     states[0] = dict(_parameter_bits(code))
     work = [0]  # heap: in code order, most instructions are visited once
     queued = {0}
@@ -171,7 +171,7 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
     return bases
 
 
-def _straight(after: Sequence[tuple[int, ...]]) -> list[bool]:
+def _falls_through(after: Sequence[tuple[int, ...]]) -> list[bool]:
     """Return for each instruction True if it and the next one are in one basic block."""
     arrivals = Counter(following for own in after for following in own)
     return [own == (i + 1,) and arrivals[i + 1] == 1 for i, own in enumerate(after)]

@@ -23,7 +23,7 @@ from perfassert.engines.execution.words import Words
 from perfassert.kernel.distinct import distinct
 from perfassert.kernel.machine import WARP_LANES
 
-_TURN = 64  # in every 64th run the places take turns; otherwise the lowest runs
+_ROTATION_PERIOD = 64  # in every 64th run the places take turns; otherwise the lowest runs
 NOWHERE = np.iinfo(np.int64).max
 
 
@@ -80,9 +80,9 @@ class Warps:
         lowest = int(self.place.min())
         if lowest == NOWHERE:
             return -1, np.empty(0, np.intp), 0
-        if self._runs % _TURN == 0:
+        if self._runs % _ROTATION_PERIOD == 0:
             places = distinct(self.place[self.place != NOWHERE])
-            lowest = int(places[self._runs // _TURN % len(places)])
+            lowest = int(places[self._runs // _ROTATION_PERIOD % len(places)])
         rows = np.flatnonzero(self.place == lowest)
         above = self.place[self.place > lowest]
         return lowest, rows, int(above.min()) if len(above) else NOWHERE
@@ -97,7 +97,7 @@ class Warps:
             self._split(int(rows[n]), (target, taken[n]), (place + 1, stay[n]))
         if target <= place:
             for n in np.flatnonzero(some & ~others):
-                if self.pending[rows[n]] and self._runs % _TURN == 0:
+                if self.pending[rows[n]] and self._runs % _ROTATION_PERIOD == 0:
                     self.rotate(int(rows[n]))
 
     def _split(self, warp: int, first: tuple[int, Lanes], second: tuple[int, Lanes]) -> None:

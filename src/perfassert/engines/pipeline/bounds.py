@@ -30,16 +30,16 @@ class Bounds:
     ``pipelines`` holds the time in which each pipeline issues its instructions, min(λ, Λ) each.
     ``issue`` is the time of the schedulers' issue slots. ``path`` is the time of the rounds of
     blocks along their critical path. ``upper`` is the time of all instructions in series.
-    ``around`` is for a block that runs by itself. It is the time before the first of the *watched*
-    nodes starts and after the last is complete, plus the shortest time of one of them, or 0 if
-    there is none.
+    ``around_watched`` is for a block that runs by itself. It is the time before the first of the
+    *watched* nodes starts and after the last is complete, plus the shortest time of one of them, or
+    0 if there is none.
     """
 
     pipelines: Mapping[str, float]
     issue: float
     path: float
     upper: float
-    around: float = 0.0
+    around_watched: float = 0.0
 
     @property
     def lower(self) -> float:
@@ -78,11 +78,11 @@ def bounds(unit: Unit, watched: Collection[int] = ()) -> Bounds:
         issue=float(slots),
         path=rounds * path / ticks,
         upper=serial / ticks,
-        around=_around(followers, path) / ticks,
+        around_watched=_time_around_watched(followers, path) / ticks,
     )
 
 
-def _around(followers: Sequence[_Follower], path: int) -> int:
+def _time_around_watched(followers: Sequence[_Follower], path: int) -> int:
     seen = [follower for follower in followers if follower.last]
     if not seen:
         return 0
@@ -143,9 +143,9 @@ class _Follower:
                 self.node(index)
                 continue
             loop = self.program.loops[index]
-            around = self.counters[loop.parent]
+            outer = self.counters[loop.parent]
             for i in range(self.trips[index]):
-                self.counters[index] = (*around, i)
+                self.counters[index] = (*outer, i)
                 self.walk(loop.body)
 
     def node(self, index: int) -> None:

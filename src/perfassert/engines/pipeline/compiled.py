@@ -14,10 +14,10 @@ from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import WarpProgram
 from perfassert.engines.pipeline.results import (
     MOST_EVENTS,
-    Spent,
     StallProfile,
     Totals,
     TraceEvent,
+    WaitTicks,
     deadlock,
     trace_full,
 )
@@ -90,14 +90,14 @@ def _trace(unit: Unit, words: Sequence[int]) -> list[TraceEvent]:
 
 def _profile_words(unit: Unit) -> int:
     nodes = [n for p in unit.programs for n in p.nodes] if unit.profile else []
-    return sum(len(Spent.__slots__) + 2 * sum(map(len, n.sources)) for n in nodes)
+    return sum(len(WaitTicks.__slots__) + 2 * sum(map(len, n.sources)) for n in nodes)
 
 
 def _profile(unit: Unit, words: Sequence[int]) -> StallProfile:
     """Return the profile; each program has counts per node, then two per source of each edge."""
     profile = StallProfile()
     at = 0
-    width = len(Spent.__slots__)
+    width = len(WaitTicks.__slots__)
     for program in unit.programs:
         for node in program.nodes:
             profile.at(node.graph_node).add(words[at : at + width])

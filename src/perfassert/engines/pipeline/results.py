@@ -122,7 +122,7 @@ class Simulation:
 
 
 @dataclass(slots=True)
-class Spent:
+class WaitTicks:
     """Ticks that warps spent at one node before they issued it, by cause.
 
     ``issued`` counts the issues. ``stall``: the stall count of the instruction before.
@@ -155,12 +155,12 @@ class StallProfile:
     the stall count and the producer by the lengths of the two waits.
     """
 
-    spent: dict[int, Spent] = field(default_factory=dict)
+    spent: dict[int, WaitTicks] = field(default_factory=dict)
     waits: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
-    def at(self, node: int) -> Spent:
+    def at(self, node: int) -> WaitTicks:
         """Return the counts of a node."""
-        return self.spent.setdefault(node, Spent())
+        return self.spent.setdefault(node, WaitTicks())
 
     def wait(self, use: int, producer: int, ticks: int, idle: int) -> None:
         """Add to the ticks that ``use`` waited for ``producer``."""

@@ -96,15 +96,15 @@ def run_unit(unit: Unit, fast_forward: bool, window: tuple[int, int] = (0, 0)) -
         most = _MOST_SIMULATED["in-order" if unit.in_order else "dataflow"]
         totals = run_compiled(unit, fast_forward, most, window)
         if totals.cut_short:
-            raise _endless(f"over {most}")
+            raise _too_long(f"over {most}")
         return totals.simulation(unit, "compiled")
     count = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
     if count > _REFERENCE_LONGEST:
-        raise _endless(f"{count}")
+        raise _too_long(f"{count}")
     return Reference(unit, window).run().simulation(unit, "reference")
 
 
-def _endless(count: str) -> GraphError:
+def _too_long(count: str) -> GraphError:
     return GraphError(
         f"{count} instructions would have to be simulated one by one; "
         "give fewer blocks, or loops with fewer trips"

@@ -62,12 +62,12 @@ def watch(unit: Unit, most: int) -> tuple[WarpInterval, ...]:
     if not unit.in_order or max(p.length for p in unit.programs) > _LONGEST:
         return ()
     watching = _Watching(unit, most)
-    with suppress(_Enough):
+    with suppress(_StopRun):
         InOrderMachine(unit, [watching]).run()
     return tuple(watching.intervals)
 
 
-class _Enough(Exception):
+class _StopRun(Exception):
     """Raised to end a run before its end."""
 
 
@@ -88,7 +88,7 @@ class _Watching:
             if event.scheduler == 0:
                 self._enter(event, stalls)
             if len(self.intervals) >= self._most or event.time > _LATEST * self._cycle:
-                raise _Enough
+                raise _StopRun
 
     def _enter(self, issue: Issued, stalls: list[Stalled]) -> None:
         at = issue.time - sum(stall.ticks for stall in stalls)

@@ -16,7 +16,7 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 
-_LOOKED_AT = 2**14
+_MAX_EVALUATED_BLOCKS = 2**14
 """Largest number of blocks whose guards are evaluated, spread evenly over larger grids."""
 _CLASSES = 128
 """Largest number of classes; with more, all blocks are treated as one class."""
@@ -37,7 +37,7 @@ def sampled_blocks(
     """
     sides = tuple(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
     total = sides[0] * sides[1] * sides[2]
-    places = _spread(sides, min(total, _LOOKED_AT)) if total > count else _all(sides)
+    places = _spread(sides, min(total, _MAX_EVALUATED_BLOCKS)) if total > count else _all(sides)
     members = _classes(groups, launch, places)
     if len(members) > _CLASSES:
         members = [np.arange(len(places))]

@@ -147,7 +147,7 @@ def _find_meetings(
 ) -> dict[_Kind, Meeting]:
     result: dict[_Kind, Meeting] = {}
     for group in groups:
-        grid = _working(group, launch)
+        grid = _blocks_reaching(group, launch)
         each = launch.threads_per_block * evaluated_iterations(group)
         chosen = _spread(grid, _LANES // each)
         lanes = lane_addresses(group, chosen, launch, device.warp_size)
@@ -162,7 +162,7 @@ def _find_meetings(
     return result
 
 
-def _working(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
+def _blocks_reaching(group: AccessGroup, launch: Launch) -> tuple[int, int, int]:
     """Return the number of blocks along each axis that reach the group."""
     tops = dict(group.ranges)
     x, y, z = (

@@ -11,7 +11,7 @@ from perfassert.engines.volume.footprint import field_runs
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.on_chip import FieldBlocks
-from perfassert.engines.volume.reuse import AnyGroup, Cache, Room, lost_bytes, touched_again
+from perfassert.engines.volume.reuse import AnyGroup, Cache, CacheDemand, lost_bytes, touched_again
 from perfassert.engines.volume.runs import size, to_granules
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
@@ -149,7 +149,7 @@ class _WaveTraffic:
             direction,
             cache.capacity,
         )
-        whole = Room(self.wave.footprint, self.wave.footprint)
+        whole = CacheDemand(self.wave.footprint, self.wave.footprint)
         return lost_bytes(repeated, unique, cache, whole, nests)
 
     def _by_access(
@@ -169,14 +169,14 @@ class _WaveTraffic:
             requests |= {m: own[m] / whole * requested[name] for m in members if whole}
         return requests
 
-    def _space_needed(self, groups: Sequence[AnyGroup]) -> tuple[float, Room]:
+    def _space_needed(self, groups: Sequence[AnyGroup]) -> tuple[float, CacheDemand]:
         launch, device = self.groups.launch, self.groups.device
         bound = [group for group in groups if isinstance(group, AccessGroup)]
         runs = field_runs(bound, self.wave.blocks, launch, device.sector_bytes)
         grain = device.dram_granularity
         touched = float(size(to_granules(runs, grain)) * grain)
         lines = float(size(to_granules(runs, device.l1_line_bytes)) * device.l1_line_bytes)
-        return touched, Room(touched, lines)
+        return touched, CacheDemand(touched, lines)
 
 
 def _new_reads(field: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:

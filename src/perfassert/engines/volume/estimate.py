@@ -100,7 +100,7 @@ def estimate_volumes(
     dram = dram_volumes(groups, on_chip, evaluated, l1.miss)
     compulsory = compulsory_bytes(groups, evaluated)
     spills = spill_volumes(groups)
-    beside = _beside(groups, spills)
+    beside = _volumes_without_field(groups, spills)
     loaded = _l2_loads(on_chip, l1.miss)
     make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
     volumes = Volumes(
@@ -168,7 +168,9 @@ def _counts_on_chip(on_chip: Mapping[str, FieldBlocks]) -> dict[str, float]:
     }
 
 
-def _beside(groups: LaunchGroups, spills: Spills) -> dict[str, dict[str, dict[str, float]]]:
+def _volumes_without_field(
+    groups: LaunchGroups, spills: Spills
+) -> dict[str, dict[str, dict[str, float]]]:
     """Return the volumes of spilled registers and of code, which belong to no field."""
     moved = {
         "l2_load": spills.load,

@@ -32,7 +32,7 @@ from math import gcd, lcm, prod
 
 import numpy as np
 
-from perfassert.engines.volume.groups import AccessGroup, IntArray, Tied
+from perfassert.engines.volume.groups import AccessGroup, CoupledCoordinates, IntArray
 from perfassert.engines.volume.runs import (
     Pattern,
     Runs,
@@ -202,7 +202,7 @@ def points_of_a_block(group: AccessGroup, launch: Launch) -> int:
     return sum(min(points, _MAX_ENUMERATED) for points in sets)
 
 
-def _step_of_second(tied: Tied, axes: Mapping[Name, range], name: Name) -> int:
+def _step_of_second(tied: CoupledCoordinates, axes: Mapping[Name, range], name: Name) -> int:
     """Return the bytes between the first and third value of a coordinate, others at their first
     value."""
     ends = [axes[s][:3:2] if s == name else axes[s][:1] for s in tied.names]
@@ -215,7 +215,7 @@ def _cross(axes: Sequence[range]) -> tuple[IntArray, ...]:
     return np.ix_(*(np.arange(a.start, a.stop, a.step, dtype=np.int64) for a in axes))
 
 
-def _tied_values(tied: Tied, axes: Sequence[range]) -> IntArray:
+def _tied_values(tied: CoupledCoordinates, axes: Sequence[range]) -> IntArray:
     values = dict(zip(tied.names, _cross(axes), strict=True))
     shape = tuple(map(len, axes))
     address, *conditions = tied.forms(values)

@@ -24,7 +24,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tied:
+class CoupledCoordinates:
     """A set of coordinates that terms which are not affine, or conditions, tie together.
 
     No coordinate occurs in two such sets. ``forms`` holds the part of the address that depends on
@@ -85,7 +85,7 @@ class AccessGroup:
         return tuple((s, c) for s, c in self.terms if isinstance(s, (Quotient, AffineCall)))
 
     @cached_property
-    def tied(self) -> tuple[Tied, ...]:
+    def tied(self) -> tuple[CoupledCoordinates, ...]:
         """Sets of coordinates that are tied together, as many sets as possible."""
         ties = [frozenset(_symbols(term)) for term in self.opaque]
         ties += [frozenset(condition.symbols()) for condition in self.conditions]
@@ -96,7 +96,7 @@ class AccessGroup:
             together = tie.union(*(s for s in sets if s & tie))
             sets = [*(s for s in sets if not s & tie and s != tie), together]
         return tuple(
-            Tied(
+            CoupledCoordinates(
                 tuple(sorted(names, key=str)),
                 Forms(
                     [

@@ -15,12 +15,12 @@ from perfassert.kernel.launch import Launch
 
 _NAMES = {f"{kind}Idx.{a}": f"{kind[0]}{a}" for kind in ("thread", "block") for a in AXES}
 SPACE = "[tx, ty, tz, bx, by, bz]"
-_TURN = Lock()  # isl is not thread-safe, and free-threaded Python does not serialize the calls
+_ISL_LOCK = Lock()  # isl is not thread-safe, and free-threaded Python does not serialize the calls
 
 
 def ends(form: Affine, launch: Launch) -> tuple[int, int]:
     """Return the least and the greatest value of a form among the threads of a launch."""
-    with _TURN:
+    with _ISL_LOCK:
         return _ends(islpy.PwAff(as_isl(form)).intersect_domain(thread_set(launch)))
 
 

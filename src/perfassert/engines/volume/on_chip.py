@@ -16,7 +16,7 @@ from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.representatives import Representative, alike, representatives
-from perfassert.engines.volume.reuse import AnyGroup, Cache, Room, lost_bytes, touched_again
+from perfassert.engines.volume.reuse import AnyGroup, Cache, CacheDemand, lost_bytes, touched_again
 from perfassert.engines.volume.runs import Runs, shift_runs, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, warp_cost
 from perfassert.hardware.model import Device
@@ -204,7 +204,7 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
     loads = {name: _loads(own) for name, own in groups.fields.items()}
     executed = {name: _executed_loads(own) for name, own in groups.executed.items()}
 
-    def space_needed(loads: Sequence[AnyGroup]) -> tuple[float, Room]:
+    def space_needed(loads: Sequence[AnyGroup]) -> tuple[float, CacheDemand]:
         executed = [g for g in loads if isinstance(g, ExecutedGroup)]
         bound = [g for g in loads if isinstance(g, AccessGroup)]
         sectors, lines = _footprints(bound, launch, device) if bound else (0.0, 0.0)
@@ -212,13 +212,13 @@ def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1
             sectors += window_footprint(executed, device.sector_bytes)
             lines += window_footprint(executed, device.l1_line_bytes)
         own = lines / launch.blocks
-        return sectors, Room(own, own * groups.differing_blocks(bound))
+        return sectors, CacheDemand(own, own * groups.differing_blocks(bound))
 
     allocated = {name: f.lines / launch.blocks for name, f in on_chip.items()}
     shared = sum(
         lines * groups.differing_blocks(loads.get(name, ())) for name, lines in allocated.items()
     )
-    whole = Room(sum(allocated.values()), shared)
+    whole = CacheDemand(sum(allocated.values()), shared)
     asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
     redundant = {name: f.redundant for name, f in on_chip.items()}
     lost = lost_bytes(

@@ -23,10 +23,11 @@ For example, loops ask for 1,000 bytes of ``a`` again. For 600 bytes to hit, the
 bytes. For another 300 bytes it must hold 5,000. The other 100 bytes are asked for again by other
 loops, after 9,000 bytes. A cache of 1,000 bytes loses:
 
-    >>> near = Again({"a": 600.0}, Room(100.0, 100.0), across=True)
-    >>> farther = Again({"a": 300.0}, Room(1000.0, 5000.0), across=True)
+    >>> near = Reuse({"a": 600.0}, CacheDemand(100.0, 100.0), across=True)
+    >>> farther = Reuse({"a": 300.0}, CacheDemand(1000.0, 5000.0), across=True)
     >>> cache = Cache(CapacityCurve(a=0.0, b=1.0, c=1.0), 1000.0)
-    >>> lost = lost_bytes({"a": 1000.0}, 500.0, cache, Room(3000.0, 9000.0), [[near, farther]])
+    >>> demand = CacheDemand(3000.0, 9000.0)
+    >>> lost = lost_bytes({"a": 1000.0}, 500.0, cache, demand, [[near, farther]])
     >>> round(lost["a"])
     398
 
@@ -75,7 +76,7 @@ def miss_share(oversubscription: float) -> float:
     return high
 
 
-class Room(NamedTuple):
+class CacheDemand(NamedTuple):
     """Bytes of a cache that accesses need: ``own`` for one block, ``shared`` for all that share the
     cache.
 
@@ -93,11 +94,11 @@ class Cache:
     curve: CapacityCurve
     capacity: float
 
-    def lost_within(self, room: Room) -> float:
+    def lost_within(self, room: CacheDemand) -> float:
         """Return the fraction that is lost before the same iteration asks again."""
         return self.curve.miss(self.curve.oversubscription(room.own, self.capacity))
 
-    def lost_across(self, room: Room) -> float:
+    def lost_across(self, room: CacheDemand) -> float:
         """Return the fraction lost before another iteration asks again, at least that of the same
         one."""
         return max(self.lost_within(room), miss_share(room.shared / self.capacity))
@@ -105,7 +106,7 @@ class Cache:
 
 Fields = Mapping[str, Union[Sequence[AccessGroup], Sequence[ExecutedGroup]]]
 AnyGroup = Union[AccessGroup, ExecutedGroup]
-Footprint = Callable[[Sequence[AnyGroup]], tuple[float, Room]]
+Footprint = Callable[[Sequence[AnyGroup]], tuple[float, CacheDemand]]
 """Function from accesses of one field to the bytes that they move, and the cache room they need."""
 Window = Mapping[Counter, int]
 """Number of consecutive iterations by loop."""
@@ -114,14 +115,14 @@ Presence = Callable[[Counter | None], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Reuse:
     """Bytes that are touched again, by field, and the cache room for which they hit.
 
     ``across``: True if another iteration touches them again.
     """
 
     bytes: Mapping[str, float]
-    room: Room
+    room: CacheDemand
     across: bool
 
 
@@ -136,7 +137,7 @@ def touched_again(
     direction: Direction,
     capacity: float,
     presence: Presence = _always,
-) -> Iterator[list[Again]]:
+) -> Iterator[list[Reuse]]:
     """Yield the reuse within each nest of loops.
 
     Reuse beyond all iterations of a nest is not included, nor reuse at distances that a cache of
@@ -163,8 +164,8 @@ def lost_bytes(
     redundant: Mapping[str, float],
     unique: float,
     cache: Cache,
-    whole: Room,
-    nests: Iterable[Sequence[Again]],
+    whole: CacheDemand,
+    nests: Iterable[Sequence[Reuse]],
 ) -> dict[str, float]:
     """Return the bytes of repeated requests that miss, by field.
 
@@ -219,7 +220,7 @@ class _Measured(NamedTuple):
 
     iterations: float
     moved: float
-    room: Room
+    room: CacheDemand
 
 
 def _measure(
@@ -233,12 +234,12 @@ def _measure(
     measured: dict[_Place, dict[float, _Measured]] = {}
     for window in _windows(nest):
         touched = {
-            place: footprint([_within(group, window) for group in groups])
+            place: footprint([_cut_to_window(group, window) for group in groups])
             for place, groups in nest.items()
         }
         own = sum(room.own for _, room in touched.values())
         shared = sum(room.shared for _, room in touched.values())
-        room = Room(own, own + presence * (shared - own))
+        room = CacheDemand(own, own + presence * (shared - own))
         for place, groups in nest.items():
             if place[1] is direction:
                 count = float(prod(window[loop] for loop in groups[0].loops))
@@ -251,17 +252,17 @@ def _measure(
 
 def _reuse(
     place: _Place, group: AnyGroup, before: float, windows: Sequence[_Measured]
-) -> Iterator[Again]:
+) -> Iterator[Reuse]:
     """Yield the reuse of accesses in one place: within an iteration, then by ascending distance."""
     field, first = place[0], windows[0]
     total = prod(trip_count(group, loop) for loop in group.loops)
-    yield Again({field: before - total * first.moved}, first.room, across=False)
+    yield Reuse({field: before - total * first.moved}, first.room, across=False)
     # For example, an iteration touches 100 bytes, and 40 of them again in the next one: F(1) = 100,
     # F(2) = 160, F(4) = 280. Then G(1) = 0, G(2) = 40, G(4) = 120: a slope of 40 from t = 1 on. Of
     # 10 iterations, 9 reuse 40 bytes: 360 bytes that need the room of one iteration.
     slope = 0.0
     for near, rise in _convex(windows):
-        yield Again({field: (rise - slope) * (total - near.iterations)}, near.room, across=True)
+        yield Reuse({field: (rise - slope) * (total - near.iterations)}, near.room, across=True)
         slope = rise
 
 
@@ -313,7 +314,7 @@ def trip_count(group: AnyGroup, loop: Counter) -> int:
     return last - first + 1
 
 
-def _within(group: AnyGroup, window: Window) -> AnyGroup:
+def _cut_to_window(group: AnyGroup, window: Window) -> AnyGroup:
     if isinstance(group, AccessGroup):
         return cut_loops(group, window)
     return replace(group, window=prod(window[k] / trip_count(group, k) for k in group.loops))

@@ -133,7 +133,7 @@ def waves(groups: LaunchGroups) -> list[Wave]:
     if len(parts) > 1 or parts[0].step > 1:
         return _waves_of_parts(groups, parts)
     start = _middle(launch, concurrent)
-    if any(_meet_in_the_middle(own, launch) for own in groups.fields.values()):
+    if any(_move_in_opposite_directions(own, launch) for own in groups.fields.values()):
         start //= 2
     wave = _wave(groups, start)
     return [replace(wave, weight=launch.threads / wave.threads)]
@@ -250,7 +250,7 @@ def _middle(launch: Launch, concurrent: int) -> int:
     return min(first, launch.blocks - concurrent)
 
 
-def _meet_in_the_middle(groups: Sequence[AccessGroup], launch: Launch) -> bool:
+def _move_in_opposite_directions(groups: Sequence[AccessGroup], launch: Launch) -> bool:
     """Return True if accesses to one field move in opposite directions, as ``a[i] + a[n - 1 - i]``
     does.
 

@@ -215,7 +215,7 @@ class _Evaluation:
     def _block(self, block: BasicBlock, arrived: Sequence[_Departure]) -> list[_Departure]:
         never = all(d.never for d in arrived)
         slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
-        arrived, condition = self._meeting(block.index, arrived)
+        arrived, condition = self._arrivals(block.index, arrived)
         environment = self._merge(arrived, condition, f"block {block.index}", block.index)
         self.result.conditions[block.index] = condition
         if never:
@@ -268,7 +268,7 @@ class _Evaluation:
         }
         return rare.pop() if len(rare) == 1 else None
 
-    def _meeting(
+    def _arrivals(
         self, block: int, arrived: Sequence[_Departure]
     ) -> tuple[Sequence[_Departure], Expression]:
         """Return the departures that reach a block other than by slow paths, and the block's
@@ -414,7 +414,7 @@ class _Evaluation:
         s = self.symbols
         loop = self.flow.loops[index]
         slow, never = all(d.slow for d in arrived), all(d.never for d in arrived)
-        arrived, entry = self._meeting(loop.header, arrived)
+        arrived, entry = self._arrivals(loop.header, arrived)
         before = self._merge(arrived, entry, f"loop {index}", loop.header)
         counter = s.variable(LoopCounter(index))
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
@@ -464,7 +464,7 @@ class _Evaluation:
         s = self.symbols
         following: Environment = {}
         if back:
-            again = self._any(back)
+            again = self._any_departs(back)
             facts = self._implied_facts(again)
             merged = self._merge(back, again, "latch", back[0].edge.target)
             following = {r: s.assuming(merged[r], facts) for r in holders if r in merged}
@@ -492,7 +492,7 @@ class _Evaluation:
             solved[atom] = s.unknown(f"register {register} in {name}", counter)
         return solved
 
-    def _any(self, departures: Sequence[_Departure]) -> Expression:
+    def _any_departs(self, departures: Sequence[_Departure]) -> Expression:
         result = self.symbols.zero
         for departure in departures:
             result = self._logical_or(result, departure.condition)
@@ -629,14 +629,14 @@ class _Evaluation:
                             f"register {register} after loop {result.loop.index}", form
                         )
                 environment[register] = form
-            condition = s.logical_and(result.entry, self._way_out(place, decided))
+            condition = s.logical_and(result.entry, self._first_exit_condition(place, decided))
             if len(exits) > 1 and place not in decided:
                 which = f"which way loop {result.loop.index} is left"
                 condition = s.logical_and(condition, s.unknown(which, departure.condition))
             after.append(_Departure(departure.edge, environment, condition))
         return after
 
-    def _way_out(self, place: int, decided: Mapping[int, Expression]) -> Expression:
+    def _first_exit_condition(self, place: int, decided: Mapping[int, Expression]) -> Expression:
         """Return the condition that an exit is taken before the others; in the same iteration, the
         first one in order is taken."""
         s = self.symbols

@@ -365,7 +365,7 @@ def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
 def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Return the lowest lane's value if it depends on the lane: all lanes are taken as active."""
     s = w.s
-    lane = _lone(s.variable("laneid"))
+    lane = _atom_of(s.variable("laneid"))
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
@@ -386,11 +386,11 @@ def _shuffle(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     if o.detail[0] != Shuffling.INDEX or v[2].constant != _WHOLE_WARP or lane is None:
         return ()
     lane %= WARP_LANES
-    own = {_lone(s.variable("laneid")): s.number(lane)}
+    own = {_atom_of(s.variable("laneid")): s.number(lane)}
     threads = [s.variable(name) for name in _THREAD]
     free = s.free_atoms(v[0])
-    if not free.isdisjoint(map(_lone, threads)):
-        own |= dict(zip(map(_lone, threads), _thread_of_lane(s, lane), strict=True))
+    if not free.isdisjoint(map(_atom_of, threads)):
+        own |= dict(zip(map(_atom_of, threads), _thread_of_lane(s, lane), strict=True))
     return (s.substitute(v[0], own, {}), s.one)
 
 
@@ -413,7 +413,7 @@ def _thread_of_lane(s: ExpressionPool, lane: int) -> tuple[Expression, ...]:
     )
 
 
-def _lone(variable: Expression) -> int:
+def _atom_of(variable: Expression) -> int:
     """The atom of a variable."""
     return variable.terms[0][0][0]
 

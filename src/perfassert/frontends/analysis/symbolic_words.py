@@ -223,7 +223,7 @@ class Words:
         if chosen is None:
             return s.add(low, rest)
         yes, no = (
-            self._pair(self._where(low, c), self._where(high, c), splits - 1)
+            self._pair(self._assume_condition(low, c), self._assume_condition(high, c), splits - 1)
             for c in (chosen, s.logical_not(chosen))
         )
         return self.select(chosen, yes, no)
@@ -244,7 +244,7 @@ class Words:
                         return chosen.arguments[0]
         return None
 
-    def _where(self, value: Expression, condition: Expression) -> Expression:
+    def _assume_condition(self, value: Expression, condition: Expression) -> Expression:
         facts = frozenset(part.index for part in self.s.conjuncts(condition))
         return self.s.assuming(value, facts)
 

@@ -75,7 +75,7 @@ class Arguments:
         elif isinstance(value, Mapping):
             self._members(position, value)
         elif value is None and not self._may_point(position):
-            raise self._wrong(parameter.name, "None is for pointers")
+            raise self._argument_error(parameter.name, "None is for pointers")
         else:
             self._store(whole, parameter, parameter.name, value)
 
@@ -86,7 +86,9 @@ class Arguments:
             return
         if isinstance(value, Buffer):
             if kind.size != POINTER_BYTES or (kind.dtype and not kind.pointer):
-                raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
+                raise self._argument_error(
+                    shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit"
+                )
             if value.source is not None or (value.fill is not None and value.stated[1]):
                 self._name_misfit(shown, partial(check_elements, kind.dtype, value.dtype))
             self.buffers[self.field(at)] = value
@@ -99,11 +101,11 @@ class Arguments:
         try:
             return fit()
         except Misfit as error:
-            raise self._wrong(shown, str(error)) from None
+            raise self._argument_error(shown, str(error)) from None
 
     def _map(self, at: Argument, shown: str, value: TensorMap) -> None:
         if self.program.parameters[at.position].size - at.offset < MAP_BYTES:
-            raise self._wrong(shown, f"has no place for a tensor map of {MAP_BYTES} bytes")
+            raise self._argument_error(shown, f"has no place for a tensor map of {MAP_BYTES} bytes")
         self.maps[at] = value
 
     def _set(self, at: Argument, size: int, number: int) -> None:
@@ -118,7 +120,7 @@ class Arguments:
         """Return the bytes of a structure as they lie in memory, as ``struct.pack`` makes them."""
         parameter = self.program.parameters[position]
         if len(content) > parameter.size:
-            raise self._wrong(
+            raise self._argument_error(
                 parameter.name, f"has {parameter.size} bytes; {len(content)} do not fit"
             )
         for at in range(0, len(content) - len(content) % REGISTER_BYTES, REGISTER_BYTES):
@@ -141,7 +143,9 @@ class Arguments:
                 member = known_member or Member("", path, min(parameter.size - path, POINTER_BYTES))
                 shown = f"{parameter.name} (byte {path})"
                 if not 0 <= path < parameter.size:
-                    raise self._wrong(parameter.name, f"has {parameter.size} bytes, none at {path}")
+                    raise self._argument_error(
+                        parameter.name, f"has {parameter.size} bytes, none at {path}"
+                    )
             elif path in known:
                 member, shown = known[path], f"{parameter.name}.{path}"
             else:
@@ -150,14 +154,14 @@ class Arguments:
 
     def _no_member(self, parameter: Parameter, path: str) -> LaunchError:
         if not parameter.members:
-            return self._wrong(
+            return self._argument_error(
                 parameter.name,
                 f"nobody knows where its member {path!r} lies; give a structure as bytes or as "
                 "numbers by byte offset",
             )
         names = [m.name for m in parameter.members]
         near = close_matches(path, names) or f"; it has: {', '.join(names)}"
-        return self._wrong(parameter.name, f"has no member {path!r}{near}")
+        return self._argument_error(parameter.name, f"has no member {path!r}{near}")
 
     # Pointers
 
@@ -208,7 +212,9 @@ class Arguments:
                 break
             field = self._alias_target(field, buffer.alias)
             if field in seen:
-                raise self._wrong(field, f"is an alias of itself: {' → '.join([*seen, field])}")
+                raise self._argument_error(
+                    field, f"is an alias of itself: {' → '.join([*seen, field])}"
+                )
             seen.append(field)
         return field, offset
 
@@ -216,7 +222,9 @@ class Arguments:
         known = [f for _, f in self._pointers()]
         if alias not in known:
             near = close_matches(alias, known) or f"; pointers: {', '.join(known)}"
-            raise self._wrong(field, f"is an alias of {alias!r}, which is no pointer{near}")
+            raise self._argument_error(
+                field, f"is an alias of {alias!r}, which is no pointer{near}"
+            )
         return alias
 
     def place_access(self, access: BoundAccess) -> BoundAccess:
@@ -228,7 +236,7 @@ class Arguments:
 
     # What is wrong
 
-    def _wrong(self, shown: str, why: str) -> LaunchError:
+    def _argument_error(self, shown: str, why: str) -> LaunchError:
         return LaunchError(f"argument {shown!r} of kernel {self.kernel!r}: {why}")
 
     def missing(self, needed: Argument, what: str) -> LaunchError:

@@ -12,10 +12,10 @@ from perfassert.errors import LaunchError, UnreadOverride, close_matches
 from perfassert.frontends.binding.arguments import Arguments
 from perfassert.frontends.binding.stand_ins import (
     ANYTHING,
-    as_spread,
     dependence,
     extents,
     seen_addresses,
+    spread_form,
     spreads,
     stand_in,
     within,
@@ -207,7 +207,7 @@ class Binder:
             depends = dependence(self.program, atom)
             known = self.spread.get(atom.name)
             if known is not None:
-                return as_spread(known, depends, self.launch, self.ranges)
+                return spread_form(known, depends, self.launch, self.ranges)
             made = stand_in(depends, scale, self.launch, self.ranges, self.least)
             return within(made, self.extents.get(atom.name), self.ranges)
         if atom.function in _MIXING:
@@ -259,7 +259,7 @@ class Binder:
         loop = self.program.loops[number]
         stated = self.stated_trips(loop)
         if stated is not None:
-            self._say_of_copies(loop)
+            self._note_loop_copies(loop)
             return LoopRange(stated, stated)
         unsolved = loop.trips is None or bool(self.why_undecided(loop.trips))
         counted = self._sampled_trips(number) if unsolved or loop.reason else None
@@ -359,7 +359,7 @@ class Binder:
         """The trip count that the user has stated for the loop, or for all on its line."""
         return next((self.trip_counts[k] for k in loop_keys(loop) if k in self.trip_counts), None)
 
-    def _say_of_copies(self, loop: ProgramLoop) -> None:
+    def _note_loop_copies(self, loop: ProgramLoop) -> None:
         """Note that one count applies to several loops on a line: unrolled copies, and the rest."""
         if "#" not in loop.name or any(k in self.trip_counts for k in loop_keys(loop)[:2]):
             return

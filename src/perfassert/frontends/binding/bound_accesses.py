@@ -9,10 +9,10 @@ from perfassert.frontends.binding.binder import BEYOND, Binder
 from perfassert.frontends.binding.boxes import box_of_copy
 from perfassert.frontends.binding.stand_ins import (
     ANYTHING,
-    apart,
-    as_spread,
     dependence,
     describe_dependence,
+    element_distance,
+    spread_form,
 )
 from perfassert.kernel.affine import (
     Affine,
@@ -95,7 +95,7 @@ def _bind_access(
     if beyond := not access.unresolved and binder.is_beyond(access.address):
         access = replace(access, unresolved=f"needs {BEYOND}")
     if beyond or (access.unresolved and not binder.has_assumed_value(access.address)):
-        rests_on = _stood_in(binder, access, span)
+        rests_on = _assume_address(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
     form = _sampled_form(binder, access) if rests_on == () and access.unresolved else None
     if form is None:
@@ -145,7 +145,7 @@ def _bulk(
     )  # fmt: skip
 
 
-def _stood_in(
+def _assume_address(
     binder: Binder, access: MemoryAccess, span: SourceSpan | None
 ) -> tuple[Assumption, ...]:
     """Return the stand-in of an address without a closed form: the executed sample, or a guess.
@@ -167,8 +167,9 @@ def _stood_in(
         size = binder.program.sizes.get(access.field, 0)
         binder.assume(f"values are looked up all over {access.field}, {size} B of the compiler's")
         return ()
+    pattern = _describe_unknowns(binder, access.address)
     guess = binder.assume(
-        f"the address of {access.field} {access.unresolved}; {_apart(binder, access.address)}",
+        f"the address of {access.field} {access.unresolved}; {pattern}",
         span, "layout" if access.space == "constant" or access.atomic else "address",
     )  # fmt: skip
     return (guess,)
@@ -184,11 +185,11 @@ def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
     seen = binder.seen.get(access.address.index)
     if seen is None or _is_sampled(binder, access):
         return None
-    form = as_spread(apart(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
+    form = spread_form(element_distance(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
     return with_global_coordinates(form.scale(access.bytes), binder.names)
 
 
-def _apart(binder: Binder, address: Expression) -> str:
+def _describe_unknowns(binder: Binder, address: Expression) -> str:
     """Return how the unknowns of an address are taken to differ from thread to thread."""
     unknowns = [
         dependence(binder.program, a)

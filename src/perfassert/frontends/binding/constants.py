@@ -35,7 +35,7 @@ def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
         for at, content in _parts(name, symbol, value):
             if at < 0 or at + len(content) > symbol.size:
                 given = f"{len(content)} bytes at offset {at}"
-                raise _wrong(name, f"has {symbol.size} bytes; {given} do not fit")
+                raise _constant_error(name, f"has {symbol.size} bytes; {given} do not fit")
             start = symbol.offset + at
             banks[symbol.bank][start : start + len(content)] = content
             left = [
@@ -79,7 +79,9 @@ def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         whole = by_symbol.setdefault(base, {})
         if not isinstance(whole, dict):
-            raise _wrong(name, f"{base!r} has a value, too; give either the symbol or its members")
+            raise _constant_error(
+                name, f"{base!r} has a value, too; give either the symbol or its members"
+            )
         whole[member_key(member)] = value
     return by_symbol
 
@@ -149,7 +151,7 @@ def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     kind = "f" if member.dtype in _REAL else "u" if "unsigned" in member.dtype else "i"
     numbers = data.astype(f"{kind}{member.size}")
     if kind != "f" and (numbers != data).any():
-        raise _wrong(name, f"holds {member.dtype}; values of {data.dtype} do not fit")
+        raise _constant_error(name, f"holds {member.dtype}; values of {data.dtype} do not fit")
     return numbers
 
 
@@ -163,19 +165,23 @@ def _encode_members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int,
             yield known[path].offset, _encode_member(f"{name}.{path}", element, known[path])
         elif known:
             near = close_matches(path, known) or f"; it has: {', '.join(known)}"
-            raise _wrong(name, f"has no member {path!r}{near}")
+            raise _constant_error(name, f"has no member {path!r}{near}")
         else:
-            raise _wrong(name, f"the offset of its member {path!r} is unknown; give byte offsets")
+            raise _constant_error(
+                name, f"the offset of its member {path!r} is unknown; give byte offsets"
+            )
 
 
 def _encode_member(name: str, value: Any, kind: Member) -> bytes:
     size = kind.size
     if not 0 < size <= _LARGEST or size & (size - 1):
-        raise _wrong(name, f"{value!r} is not a number of {size} bytes; give a typed array")
+        raise _constant_error(
+            name, f"{value!r} is not a number of {size} bytes; give a typed array"
+        )
     try:
         number = encode(value, kind.dtype, size, kind.pointer)
     except Misfit as error:
-        raise _wrong(name, str(error)) from None
+        raise _constant_error(name, str(error)) from None
     return pack(number, size)
 
 
@@ -192,5 +198,5 @@ def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator
         yield replace(unset, offset=end, size=last - end, start=unset.start + moved)
 
 
-def _wrong(name: str, why: str) -> KernelError:
+def _constant_error(name: str, why: str) -> KernelError:
     return KernelError(f"constants[{name!r}]: {why}")

@@ -86,7 +86,7 @@ def _open(
 ) -> bool:
     """Return True if no closed form says where some of the accesses go, or how often. Values that
     the user has stated stay."""
-    around = _around(binder.program)
+    around = _blocks_by_instruction(binder.program)
     loose = bool(binder.corrections)
     for number in numbers:
         instruction = maker[number]
@@ -108,6 +108,6 @@ def _open(
     return loose
 
 
-def _around(program: Program) -> dict[int, ProgramBlock]:
+def _blocks_by_instruction(program: Program) -> dict[int, ProgramBlock]:
     """Return the block of each instruction."""
     return {i: block for block in program.blocks.values() for i in range(block.start, block.stop)}

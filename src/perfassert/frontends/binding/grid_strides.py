@@ -21,7 +21,7 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import LoopCounter, Name
 
-_LOOKED_AT = 2**14
+_MAX_POSITIONS = 2**14
 """Largest number of positions along an axis at which trip counts are looked at."""
 
 
@@ -193,7 +193,7 @@ def _total_threads(binder: Binder, loop: int, axis: int, extent: int) -> int | N
         }
         return evaluate(dict(form.terms), values) + form.constant
 
-    places = np.linspace(0, extent - 1, min(extent, _LOOKED_AT)).astype(np.int64)
+    places = np.linspace(0, extent - 1, min(extent, _MAX_POSITIONS)).astype(np.int64)
     seen = of(places)
     if (
         (np.diff(seen) > 0).any()

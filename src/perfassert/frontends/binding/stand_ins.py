@@ -99,7 +99,7 @@ def _coordinates(depends: CoordinateDependence, launch: Launch, ranges: Ranges) 
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class ElementDistance:
     """Pattern of an index in an executed sample: consecutive threads are ``step`` apart, or
     ``shared`` of them alike, within ``within`` values."""
 
@@ -108,14 +108,14 @@ class Apart:
     within: int
 
 
-def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
+def spreads(program: Program, executed: Executed | None) -> dict[Name, ElementDistance]:
     """Return for each unknown that an address is a multiple of, its pattern in the sample."""
-    by_name: dict[Name, Apart] = {}
+    by_name: dict[Name, ElementDistance] = {}
     for access, seen in _executed_accesses(program, executed):
         for monomial, scale in access.address.terms:
             atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
             if atom is not None and atom.function == "data":
-                by_name.setdefault(atom.name, apart(seen, abs(scale)))
+                by_name.setdefault(atom.name, element_distance(seen, abs(scale)))
     return by_name
 
 
@@ -161,17 +161,17 @@ def _executed_accesses(
                 yield access, seen
 
 
-def apart(seen: Spread, scale: int) -> Apart:
+def element_distance(seen: Spread, scale: int) -> ElementDistance:
     """Return the pattern whose step asks for as many sectors as were counted."""
     # 32 sectors of 32 B for 32 lanes, 4 B for each 1: step 32·32 / (32·4) = 8, ``shared`` is 1.
     # 1 sector: step 1/4, so 4 consecutive threads have the same index.
     step = seen.sectors * SECTOR_BYTES / (seen.lanes * scale)
     within = max(seen.extent // scale, 1)
-    return Apart(max(round(step), 1), max(round(1 / step), 1), within)
+    return ElementDistance(max(round(step), 1), max(round(1 / step), 1), within)
 
 
-def as_spread(
-    distance: Apart, depends: CoordinateDependence, launch: Launch, ranges: Ranges
+def spread_form(
+    distance: ElementDistance, depends: CoordinateDependence, launch: Launch, ranges: Ranges
 ) -> Affine:
     """A number that is as far apart from thread to thread as was found, and no larger."""
     parts = list(_coordinates(replace(depends, loops=frozenset()), launch, ranges))

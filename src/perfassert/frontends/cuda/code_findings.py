@@ -222,8 +222,8 @@ class _Walk:
                 narrow.append((
                     cost, f"a thread {direction}s {widest} B at a time, of neighbouring elements"
                 ))  # fmt: skip
-        yield from _worst(UNCOALESCED, scattered)
-        yield from _worst(NARROW, narrow)
+        yield from _worst_finding(UNCOALESCED, scattered)
+        yield from _worst_finding(NARROW, narrow)
         if self.conflicts:
             ratio, _ = max(self.conflicts, key=lambda c: c[0] * c[1])
             cost = sum((r - 1) * w for r, w in self.conflicts) / self.total
@@ -240,7 +240,7 @@ class _Walk:
             )  # fmt: skip
 
 
-def _worst(kind: str, candidates: Sequence[tuple[float, str]]) -> Iterator[CodeFinding]:
+def _worst_finding(kind: str, candidates: Sequence[tuple[float, str]]) -> Iterator[CodeFinding]:
     if candidates:
         _, message = max(candidates)
         cost = sum(c for c, _ in candidates)

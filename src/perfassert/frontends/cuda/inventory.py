@@ -150,13 +150,13 @@ def list_kernels(
     """
     source = _source(path, **compilation)
     if source.kind == "cubin":
-        return _of_container(source.path, NEWEST if newest and arch is None else arch, findings)
+        return _list_container(source.path, NEWEST if newest and arch is None else arch, findings)
     if source.kind == "ptx":
-        return _of_source(source, arch or _stated_target(source.path), findings)
+        return _list_source(source, arch or _stated_target(source.path), findings)
     if arch is None:
         way = "arch='sm_80', or --arch sm_80 on the command line"
         raise KernelSourceError(f"{source.path}: give the architecture to compile for: {way}")
-    return _of_source(source, arch, findings)
+    return _list_source(source, arch, findings)
 
 
 def parameters(
@@ -196,12 +196,12 @@ def _stated_target(path: Path) -> str:
     return match[1]
 
 
-def _of_source(source: Source, arch: str, findings: bool) -> tuple[KernelInfo, ...]:
+def _list_source(source: Source, arch: str, findings: bool) -> tuple[KernelInfo, ...]:
     made = compiled_module(source, arch)
-    return _of_module(made.cubin, made.arch, str(source.path), findings)
+    return _list_module(made.cubin, made.arch, str(source.path), findings)
 
 
-def _of_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelInfo, ...]:
+def _list_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelInfo, ...]:
     """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
@@ -232,7 +232,7 @@ def _container_kernels(
             exact = architecture(arch)
             best = exact if any(m.arch == exact for m in code) else best
             code = [m for m in code if m.arch == best]
-        for infos in map_in_threads(partial(_of_member, path, findings), code):
+        for infos in map_in_threads(partial(_list_member, path, findings), code):
             result += infos
         have = {info.mangled for info in result}
         for member in members:
@@ -240,7 +240,7 @@ def _container_kernels(
             if member.ptx and runs and not have.issuperset(member.kernels(str(path))):
                 assembly = modules.assembly(member, str(path), arch or str(member.arch))
                 made = modules.module(assembly)
-                new = _of_module(made.cubin, made.arch, f"{path}: {member.name}", findings)
+                new = _list_module(made.cubin, made.arch, f"{path}: {member.name}", findings)
                 result += [info for info in new if info.mangled not in have]
                 have |= {info.mangled for info in new}
     if arch is not None and not result:
@@ -249,11 +249,11 @@ def _container_kernels(
     return tuple(_unique(result))
 
 
-def _of_member(
+def _list_member(
     path: Path, findings: bool, member: containers.ContainerMember
 ) -> tuple[KernelInfo, ...]:
     where = f"{path}: {member.name}" if member.name else str(path)
-    return _of_module(member.path.read_bytes(), str(member.arch), where, findings)
+    return _list_module(member.path.read_bytes(), str(member.arch), where, findings)
 
 
 def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
@@ -264,7 +264,7 @@ def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
     return list(kept.values())
 
 
-def _of_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[KernelInfo, ...]:
+def _list_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[KernelInfo, ...]:
     """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()

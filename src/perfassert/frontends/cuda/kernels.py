@@ -36,7 +36,7 @@ from perfassert.frontends.binding.executed_accesses import with_touched
 from perfassert.frontends.binding.grid_strides import normalise_strides
 from perfassert.frontends.binding.idle import note_idleness
 from perfassert.frontends.graph.executed_counts import contradiction
-from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
+from perfassert.frontends.graph.launch_graph import launch_graph, representative_block
 from perfassert.frontends.machine.lowering import Lowered, lower
 from perfassert.frontends.toolchain.ahead import build
 from perfassert.frontends.toolchain.architecture import architecture
@@ -67,9 +67,9 @@ from perfassert.quantity import to_integer, to_list
 from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 
 AnyPath = Union[str, "PathLike[str]"]
-_UNSURE = 0.5
+_GUESSED_ERROR = 0.5
 """Largest relative error of the executed blocks' mean work; beyond it, the mean is a guess."""
-_SAID = 0.1
+_REPORTED_ERROR = 0.1
 """Relative error of the mean work that needs no assumption; the standard error is 5 % then."""
 _FLOPS = {
     "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
@@ -594,7 +594,7 @@ def _bind(
     bound = tuple(map(arguments.place_access, bound))
     note_idleness(binder, bound)
     effective_launch, bound = normalise_strides(binder, bound)
-    stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
+    stands = representative_block(program, binder, warp_size, launch.working_grid(effective_launch))
     graph = launch_graph(program, binder, touches, warp_size, stands.block)
     longest = None
     if stands.longest is not None and executed is None:
@@ -614,11 +614,11 @@ def _bind(
         contradicted = contradiction(graph, executed.work, warps, share, idle)
         if contradicted and executed.corrections:
             binder.assume(contradicted, stands_for=DISAGREEMENT)
-        if executed.work_error > _SAID:
+        if executed.work_error > _REPORTED_ERROR:
             binder.assume(
                 f"blocks differ in work: the mean of {executed.sample} may be off by "
                 f"{executed.work_error:.0%}",
-                stands_for="sample" if executed.work_error > _UNSURE else "",
+                stands_for="sample" if executed.work_error > _GUESSED_ERROR else "",
             )
     elif not rare:
         read = binder.assumed_and_read
@@ -633,7 +633,7 @@ def _bind(
         registers=max(binary.registers, 1),
         shared_bytes=binary.shared_bytes,
         updates_per_thread=hints.updates_per_thread,
-        assumptions=(*_that_matter(program, graph), *binder.assumptions),
+        assumptions=(*_relevant_assumptions(program, graph), *binder.assumptions),
         graph=graph,
         bound=bound,
         spill_bytes=binary.local_bytes,
@@ -664,7 +664,7 @@ class PerLaunch(ABC):
         return code.bind(launch, arch, warp_size)
 
 
-def _that_matter(program: Program, graph: InstructionGraph) -> Iterator[Assumption]:
+def _relevant_assumptions(program: Program, graph: InstructionGraph) -> Iterator[Assumption]:
     """Yield the assumptions about the code, without those about calls that the launch skips."""
     made = {assumption for node in graph.nodes for assumption in node.rests_on}
     return (a for a in program.assumptions if a.stands_for != "call" or a in made)

@@ -78,7 +78,9 @@ def package(name: str, extra: str, tested: TestedReleases, distribution: str) ->
     try:
         module = import_module(name)
     except ImportError as error:
-        raise ToolchainMissing(f"{name} cannot be imported ({error}); {_how(extra)}") from None
+        raise ToolchainMissing(
+            f"{name} cannot be imported ({error}); {_install_hint(extra)}"
+        ) from None
     warn_if_untested(extra, tested, distribution)
     return module
 
@@ -98,7 +100,7 @@ def warn_if_untested(extra: str, tested: TestedReleases, *distributions: str) ->
             oldest, newest = (".".join(map(str, numbers)) for numbers in tested)
             warnings.warn(
                 f"{distribution} {installed} is untested; {oldest} to {newest} are tested; if "
-                f"something fails, {_how(extra)}",
+                f"something fails, {_install_hint(extra)}",
                 PerfAssertWarning,
                 stacklevel=3,
             )
@@ -109,7 +111,7 @@ def _is_ordered(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return all(a == b for a, b in zip(first, second, strict=False)) or first < second
 
 
-def _how(extra: str) -> str:
+def _install_hint(extra: str) -> str:
     return f'install it with: pip install "perfassert[{extra}]"'
 
 

@@ -177,10 +177,10 @@ class _Call:
         arguments = by_name(launch, list(self.kinds), self.kernel)
         args: dict[str, Any] = {}
         for name, value in arguments.items():
-            args |= self._taken_apart(name, value, arguments)
+            args |= self._split_argument(name, value, arguments)
         return with_args(launch, args)
 
-    def _taken_apart(self, name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _split_argument(self, name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         kind = self.kinds.get(name)
         if kind is not None and hasattr(kind, "ndim") and f"{name}.nitems" not in given:
             return {k: v for k, v in self._array(name, kind, value) if k == name or k not in given}

@@ -139,11 +139,11 @@ class _Call:
             if field is None:
                 args[name] = value
                 continue
-            more = self._taken_apart(name, field, value)
+            more = self._split_field(name, field, value)
             args |= {k: v for k, v in more if k == name or (k in known and k not in arguments)}
         return with_args(launch, args)
 
-    def _taken_apart(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    def _split_field(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a field; its strides are in elements, as pystencils has them."""
         if isinstance(value, (tuple, list)):
             value = Buffer(value, str(field.dtype))

@@ -267,10 +267,10 @@ class TritonCode(PerLaunch):
                 f"Triton starts {binary.kernel!r} in blocks of {block[0]} threads ({warps} warps); "
                 f"use block={block[0]}, not {_block_text(launch.block)}, or another num_warps"
             )
-        kept = {n: v for n, v in args.items() if self._remains(n, binary)}
+        kept = {n: v for n, v in args.items() if self._is_parameter(n, binary)}
         return BuiltCode(binary, self.hints), with_args(launch, kept)
 
-    def _remains(self, name: str, binary: Binary) -> bool:
+    def _is_parameter(self, name: str, binary: Binary) -> bool:
         """Return False for a parameter that compilation made a constant."""
         return name not in self.source.types or any(p.name == name for p in binary.parameters)
 

@@ -105,11 +105,11 @@ class _Value:
     """Abstract result of an expression.
 
     ``bound`` is at least as large as each compile-time integer in the result; 0 if it has none.
-    ``several`` is True for a tuple. No operator takes a tuple: ``(0,) * n`` would have n elements.
+    No operator takes a tuple: ``(0,) * n`` would have n elements.
     """
 
     bound: int = 0
-    several: bool = False
+    is_tuple: bool = False
 
 
 Scope = dict[str, _Value]
@@ -180,7 +180,7 @@ class _FunctionCheck(ast.NodeVisitor):
         parameters = dict(zip(names, map(_Value, bounds), strict=True))
         if self._block(self.function.body, parameters) is not None:
             self.returned.append(_NONE)
-        return _Checked(_either(self.returned), self.nodes)
+        return _Checked(_union(self.returned), self.nodes)
 
     def _signature(self) -> list[str]:
         """Check the signature, and return the parameters' names.
@@ -226,9 +226,9 @@ class _FunctionCheck(ast.NodeVisitor):
         (target,) = node.targets
         value: _Value = self.visit(node.value)
         if not isinstance(target, ast.Tuple):
-            self._bind(target, _Value(0, value.several))  # Triton turns a number into a tensor
+            self._bind(target, _Value(0, value.is_tuple))  # Triton turns a number into a tensor
             return
-        if not value.several:
+        if not value.is_tuple:
             self._refuse(node, f"{_short(node.value)} is no tuple")
         for name in target.elts:
             self._bind(name, _Value())
@@ -236,12 +236,14 @@ class _FunctionCheck(ast.NodeVisitor):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if ast.unparse(node.annotation) != "tl.constexpr" or node.value is None:
             self._refuse(node, "a variable with a type must be a tl.constexpr with a value")
-        self._bind(node.target, self._value(node.value))
+        self._bind(node.target, self._visit_non_tuple(node.value))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
             self._refuse(node.target, "only a name can be assigned to")
-        old = self._value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+        old = self._visit_non_tuple(
+            ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        )
         self._operation(node, node.op, old, node.value)
         self._bind(node.target, _Value())
 
@@ -251,8 +253,8 @@ class _FunctionCheck(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:
-        self._value(node.test)
-        before = self._before(node)
+        self._visit_non_tuple(node.test)
+        before = self._reachable_scope(node)
         scopes = [self._block(body, dict(before)) for body in (node.body, node.orelse)]
         after = [scope for scope in scopes if scope is not None]
         self.scope = _merge_scopes(after) if after else None
@@ -261,7 +263,7 @@ class _FunctionCheck(ast.NodeVisitor):
         self._check_no_else(node.orelse)
         variable, trips = self._iterations(node.iter)
         begun = self.nodes
-        before = self._before(node)
+        before = self._reachable_scope(node)
         self.scope = dict(before)
         self._bind(node.target, variable)
         self._loop(node, before, self.scope)
@@ -269,8 +271,8 @@ class _FunctionCheck(ast.NodeVisitor):
 
     def visit_While(self, node: ast.While) -> None:
         self._check_no_else(node.orelse)
-        self._value(node.test)
-        before = self._before(node)
+        self._visit_non_tuple(node.test)
+        before = self._reachable_scope(node)
         self._loop(node, before, dict(before))
 
     def _loop(self, node: ast.For | ast.While, before: Scope, inside: Scope) -> None:
@@ -284,7 +286,7 @@ class _FunctionCheck(ast.NodeVisitor):
             self.scope = before
             return
         for name, value in before.items():
-            if end[name].several != value.several:
+            if end[name].is_tuple != value.is_tuple:
                 self._refuse(node, f"{name!r} is a tuple in some iterations only")
             if end[name].bound > begun[name].bound:
                 self._refuse(node, f"{name!r} is another compile-time number in later iterations")
@@ -301,7 +303,7 @@ class _FunctionCheck(ast.NodeVisitor):
         if statements:
             self._refuse(statements[0], "a loop has no else in Triton")
 
-    def _before(self, node: ast.AST) -> Scope:
+    def _reachable_scope(self, node: ast.AST) -> Scope:
         if self.scope is None:
             self._refuse(node, "no path leads here")
         return self.scope
@@ -316,7 +318,7 @@ class _FunctionCheck(ast.NodeVisitor):
             return _Value(), 1
         if kind != "tl.static_range":
             self._refuse(node, "a loop is over range, tl.range or tl.static_range")
-        ends = sum(self._value(argument).bound for argument in node.args[:2])
+        ends = sum(self._visit_non_tuple(argument).bound for argument in node.args[:2])
         if ends > _MOST_NODES:
             self._refuse(node, "a loop that is unrolled has too many iterations")
         return _Value(max(bound, 1)), max(ends, 1)
@@ -325,7 +327,7 @@ class _FunctionCheck(ast.NodeVisitor):
         if not isinstance(target, ast.Name):
             self._refuse(target, "only a name can be assigned to")
         self._check_unbound(target.id, target)
-        self._before(target)[target.id] = value
+        self._reachable_scope(target)[target.id] = value
 
     def _check_unbound(self, name: str, node: ast.AST) -> None:
         """Refuse a local name that is also global: while it is unset, Triton reads the global."""
@@ -336,10 +338,10 @@ class _FunctionCheck(ast.NodeVisitor):
 
     # expressions
 
-    def _value(self, node: ast.expr) -> _Value:
+    def _visit_non_tuple(self, node: ast.expr) -> _Value:
         """Check an expression, which must not be a tuple."""
         value: _Value = self.visit(node)
-        if value.several:
+        if value.is_tuple:
             self._refuse(node, f"{_short(node)} is a tuple, which has no place here")
         return value
 
@@ -368,20 +370,20 @@ class _FunctionCheck(ast.NodeVisitor):
         return self._elements(node.elts)
 
     def _elements(self, nodes: Sequence[ast.expr]) -> _Value:
-        return _Value(_product(map(self._value, nodes)), several=True)
+        return _Value(_product(map(self._visit_non_tuple, nodes)), is_tuple=True)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> _Value:
-        return _Value(self._limit(node, [self._value(node.operand), _Value(1)]))
+        return _Value(self._limit(node, [self._visit_non_tuple(node.operand), _Value(1)]))
 
     def visit_BinOp(self, node: ast.BinOp) -> _Value:
-        return self._operation(node, node.op, self._value(node.left), node.right)
+        return self._operation(node, node.op, self._visit_non_tuple(node.left), node.right)
 
     def _operation(
         self, node: ast.AST, operator: ast.operator, left: _Value, right: ast.expr
     ) -> _Value:
         if not isinstance(operator, _ARITHMETIC):
             self._refuse(node, f"the operator {type(operator).__name__} is no part of the language")
-        second = self._value(right)
+        second = self._visit_non_tuple(right)
         if isinstance(operator, ast.LShift) and second.bound:
             literal = right.value if isinstance(right, ast.Constant) else None
             if not isinstance(literal, int) or not 0 <= literal <= _LARGEST_SHIFT:
@@ -390,7 +392,7 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(self._limit(node, [left, second]))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> _Value:
-        return _Value(self._limit(node, map(self._value, node.values)))
+        return _Value(self._limit(node, map(self._visit_non_tuple, node.values)))
 
     def visit_Compare(self, node: ast.Compare) -> _Value:
         for operator in node.ops:
@@ -401,15 +403,15 @@ class _FunctionCheck(ast.NodeVisitor):
         return _Value(1)
 
     def visit_IfExp(self, node: ast.IfExp) -> _Value:
-        self._value(node.test)
-        return _either(map(self.visit, (node.body, node.orelse)))
+        self._visit_non_tuple(node.test)
+        return _union(map(self.visit, (node.body, node.orelse)))
 
     def visit_Subscript(self, node: ast.Subscript) -> _Value:
         base: _Value = self.visit(node.value)
         index = node.slice
         for part in index.elts if isinstance(index, ast.Tuple) else [index]:
             if not isinstance(part, ast.Slice):
-                self._value(part)
+                self._visit_non_tuple(part)
             elif part.lower or part.upper or part.step:
                 self._refuse(part, "a slice has no bounds in Triton")
         return _Value(base.bound)
@@ -421,8 +423,8 @@ class _FunctionCheck(ast.NodeVisitor):
             return _Value(1)
         if node.attr not in FIELDS:
             self._refuse_member(node)
-        self._value(node.value)
-        return _Value(_EXTENT, several=node.attr == "shape")
+        self._visit_non_tuple(node.value)
+        return _Value(_EXTENT, is_tuple=node.attr == "shape")
 
     def visit_Call(self, node: ast.Call) -> _Value:
         function = node.func
@@ -445,7 +447,7 @@ class _FunctionCheck(ast.NodeVisitor):
         if function.attr not in METHODS:
             self._refuse_member(function)
         self._check_count(node, METHODS[function.attr])
-        self._value(function.value)
+        self._visit_non_tuple(function.value)
         self._arguments(node)
         return _Value(int(function.attr == "is_floating"), function.attr in TUPLES)
 
@@ -460,7 +462,7 @@ class _FunctionCheck(ast.NodeVisitor):
         for key, argument in [*zip(names, node.args, strict=False), *keywords]:
             if key not in names:
                 self._refuse(argument, f"{name!r} has no parameter {key!r}")
-            bounds[key] = self._value(argument).bound
+            bounds[key] = self._visit_non_tuple(argument).bound
         if len(node.args) > len(names) or any(n not in bounds for n in names):
             self._refuse(node, f"{name!r} has the parameters {', '.join(names)}")
         return self._enter(name, tuple(bounds[n] for n in names))
@@ -476,7 +478,7 @@ class _FunctionCheck(ast.NodeVisitor):
             self._refuse_member(function)
         self._check_count(node, language.most_arguments(name))
         values = self._arguments(node, name)
-        of_tuple = name in COMBINING and any(value.several for value in values[:1])
+        of_tuple = name in COMBINING and any(value.is_tuple for value in values[:1])
         return _Value(self._limit(node, values), of_tuple or name in TUPLES)
 
     def _check_count(self, node: ast.Call, most: int) -> None:
@@ -560,13 +562,13 @@ def _product(values: Iterable[_Value]) -> int:
 def _merge_scopes(scopes: Sequence[Scope]) -> Scope:
     """Return the names that all scopes have, with the largest of their bounds."""
     names = set(scopes[0]).intersection(*scopes)
-    return {name: _either(scope[name] for scope in scopes) for name in names}
+    return {name: _union(scope[name] for scope in scopes) for name in names}
 
 
-def _either(values: Iterable[_Value]) -> _Value:
+def _union(values: Iterable[_Value]) -> _Value:
     """Return the union of values: the largest bound, and a tuple if any of them is one."""
     every = list(values)
-    return _Value(max(v.bound for v in every), any(v.several for v in every))
+    return _Value(max(v.bound for v in every), any(v.is_tuple for v in every))
 
 
 def _is_number(value: object) -> bool:

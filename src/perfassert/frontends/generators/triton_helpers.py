@@ -72,17 +72,17 @@ def prod(a, dim):
 
 
 @triton.jit
-def _either(a, b):
+def _bitwise_or(a, b):
     return a | b
 
 
 @triton.jit
 def any(a, dim):
-    return tl.reduce(a, dim, _either)
+    return tl.reduce(a, dim, _bitwise_or)
 
 
 @triton.jit
-def _first_of_equals(less, equal, a, i, b, j):
+def _select_with_index(less, equal, a, i, b, j):
     """Return the winning value and its index: NaN wins, and the lower index wins a tie."""
     if is_floating(a):
         less |= (a != a) & (b == b)
@@ -93,12 +93,12 @@ def _first_of_equals(less, equal, a, i, b, j):
 
 @triton.jit
 def minimum_with_index(a, i, b, j):
-    return _first_of_equals(a < b, a == b, a, i, b, j)
+    return _select_with_index(a < b, a == b, a, i, b, j)
 
 
 @triton.jit
 def maximum_with_index(a, i, b, j):
-    return _first_of_equals(a > b, a == b, a, i, b, j)
+    return _select_with_index(a > b, a == b, a, i, b, j)
 
 
 @triton.jit

@@ -228,7 +228,7 @@ class Walk(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Longest:
+class LongestKind:
     """Kind of block with the longest warp: one block of it, and their number."""
 
     block: Place
@@ -236,7 +236,7 @@ class Longest:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RepresentativeBlock:
     """The block that stands for the others; ``amount``: how many like it execute as many
     instructions as the grid does, None where all are; ``working``: in whole blocks, where they are
     much fewer than those that have work; ``longest``: where others take longer; ``idle``: what
@@ -245,12 +245,14 @@ class Standing:
     block: Place
     amount: float | None = None
     working: int | None = None
-    longest: Longest | None = None
+    longest: LongestKind | None = None
     idle: float = 0.0
     walked: int = 0
 
 
-def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
+def choose_representative(
+    walk: Walk, grid: Sequence[int], groups: Partition
+) -> RepresentativeBlock:
     """Return the block that stands for those of ``grid``, in which no mask cuts off all threads."""
     middle, blocks = tuple(n // 2 for n in grid), prod(grid)
     own = walk(middle)
@@ -271,11 +273,11 @@ def standing(walk: Walk, grid: Sequence[int], groups: Partition) -> Standing:
     amount = blocks * mean / max(chosen.instructions, 1)
     working = max(1, ceil(min(amount, blocks) - 1e-9))
     longest, place, count = max(kinds.values(), key=lambda k: k[0].longest)
-    return Standing(
+    return RepresentativeBlock(
         block,
         None if amount == blocks else amount,
         None if chosen is own and amount >= _NEAR * blocks else working,
-        Longest(place, ceil(count - 1e-9)) if longest.longest > chosen.longest else None,
+        LongestKind(place, ceil(count - 1e-9)) if longest.longest > chosen.longest else None,
         walked=len(chosen_ones) if len(chosen_ones) < len(groups.places) else 0,
     )
 

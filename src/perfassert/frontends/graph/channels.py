@@ -239,7 +239,7 @@ def _choose_leads(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int
     for choice in product((0, 1), repeat=min(len(open_rings), _TRIED)):
         for ring, late in zip(open_rings, reversed(choice), strict=False):
             _set_lead(ring, late * len(ring.barriers))
-        stuck = _stuck(items, rings, warps)
+        stuck = _find_deadlock(items, rings, warps)
         if stuck is None:
             return None
         first = stuck if first is None else first
@@ -253,7 +253,7 @@ def _set_lead(ring: _Ring, lead: int) -> None:
             place.item.signal = replace(signal, lead=lead)
 
 
-def _stuck(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
+def _find_deadlock(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
     """Return a channel at which a warp waits for ever; None if there is none."""
     run = _Untimed(rings)
     going = {w: _events(items, w) for w in range(warps)}

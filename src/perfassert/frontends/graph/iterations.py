@@ -46,7 +46,7 @@ class IterationWalked:
     decided: tuple[bytes, ...] | None = None
 
 
-def looked_at(trips: int, lanes: int) -> bool:
+def can_evaluate_all(trips: int, lanes: int) -> bool:
     """Return True if the decisions of all iterations may be evaluated."""
     return trips * lanes <= _MOST_DECISIONS
 

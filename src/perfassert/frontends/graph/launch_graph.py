@@ -23,11 +23,11 @@ import numpy.typing as npt
 from perfassert.frontends.binding.binder import Binder
 from perfassert.frontends.graph.block_kinds import (
     Box,
-    Standing,
+    RepresentativeBlock,
+    choose_representative,
     chosen_groups,
     idle_boxes,
     partition,
-    standing,
 )
 from perfassert.frontends.graph.channels import assign_channels
 from perfassert.frontends.graph.executed_counts import Counts
@@ -35,8 +35,8 @@ from perfassert.frontends.graph.items import GraphItem
 from perfassert.frontends.graph.iterations import (
     Decisions,
     IterationWalked,
+    can_evaluate_all,
     groups,
-    looked_at,
 )
 from perfassert.frontends.graph.numbering import Numbering
 from perfassert.frontends.machine.opcodes import longest_sleep
@@ -78,7 +78,7 @@ def launch_graph(
     """Return the graph of one block of the grid."""
     walk = _Walk(program, binder, warp_size)
     items = walk.block_at(block)
-    channels = assign_channels(items, walk.warps, warp_size, walk.unclear)
+    channels = assign_channels(items, walk.warps, warp_size, walk.note_unclear)
     return replace(Numbering(touches).graph(items), channels=channels)
 
 
@@ -90,15 +90,15 @@ class _Walked:
     digest: int
 
 
-def standing_block(
+def representative_block(
     program: Program, binder: Binder, warp_size: int, grid: tuple[int, ...]
-) -> Standing:
+) -> RepresentativeBlock:
     """Return the block of ``grid`` that stands for all, and how many blocks it stands for."""
     middle = tuple(n // 2 for n in grid)
     walk = _Walk(program, binder, warp_size)
     decisions = BlockDecisions(walk)
     if not decisions.axes:
-        return Standing(middle)
+        return RepresentativeBlock(middle)
     noted = dict(binder.assumptions)
     known: dict[int, _Walked] = {}
 
@@ -113,7 +113,7 @@ def standing_block(
         return known[key]
 
     groups = partition(tuple((0, n) for n in grid), decisions)
-    result = standing(walk_block, grid, groups)
+    result = choose_representative(walk_block, grid, groups)
     idle = 0.0
     for box in idle_boxes(binder.launch.grid, grid):
         of = partition(box, decisions)
@@ -385,8 +385,8 @@ class _Walk:
                     continue
                 message = "a predicate depends on data: its access is taken to happen"
                 guess = self.binder.assume(message, instruction.span, "branch")
-                _rest(items[-1:], (guess,))
-        return _rest(items, guesses)
+                _with_guesses(items[-1:], (guess,))
+        return _with_guesses(items, guesses)
 
     def is_guessed(self, instruction: ProgramInstruction) -> bool:
         """Return True if the warps that execute an instruction are not known: no block was
@@ -469,11 +469,11 @@ class _Walk:
         self.names, self.memo = saved
         return result
 
-    def unclear(self, message: str, item: GraphItem) -> None:
+    def note_unclear(self, message: str, item: GraphItem) -> None:
         """Note what is not understood of a barrier."""
         assert item.instruction is not None
         guess = self.binder.assume(message, item.instruction.span, "branch")
-        _rest([item], (guess,))
+        _with_guesses([item], (guess,))
 
     def executing_warps(
         self, condition: Expression, block: ProgramBlock, loop: int
@@ -527,10 +527,10 @@ class _Walk:
             return []
         guesses += loop_range.rests_on
         if each is not None and not loop_range.rests_on:
-            return self.apart(index, mask, each)
-        return _rest(self.enter_loop(index, mask), guesses)
+            return self.loop_by_warp(index, mask, each)
+        return _with_guesses(self.enter_loop(index, mask), guesses)
 
-    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[GraphItem]:
+    def loop_by_warp(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[GraphItem]:
         """A loop that each warp runs as often as it does: by its own count, or that of a sample."""
         last = self.program.loops[index].last
         whole = last is None or last >= self.program.loops[index].blocks
@@ -567,7 +567,7 @@ class _Walk:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
                                loop.span)  # fmt: skip
         if differ:
-            return self.apart(index, mask, each)
+            return self.loop_by_warp(index, mask, each)
         whole = loop.last is None or loop.last >= loop.blocks
         items = self.iterations(index, mask, most if whole else most - 1)
         if whole:
@@ -613,9 +613,9 @@ class _Walk:
             return []
         cuts: list[tuple[int, int]] = []
         wanted = index in self.varying or self.is_small()
-        if wanted and looked_at(trips, len(self.everyone)) and self.may_grow(index):
+        if wanted and can_evaluate_all(trips, len(self.everyone)) and self.may_grow(index):
             cuts = groups(
-                [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
+                [*self.decisions_of(index, trips), *self.alternating_decisions(index, trips)], trips
             )
         if len(cuts) > 1:
             message = (
@@ -633,11 +633,11 @@ class _Walk:
             LoopCounter(index): np.arange(trips, dtype=np.int64)[:, None]
         }
         self.names, self.memo = {**saved[0], **every}, {}
-        decided = [self.value(v, trips, len(self.everyone)) for v in self.deciding(index)]
+        decided = [self.value(v, trips, len(self.everyone)) for v in self.counter_conditions(index)]
         self.names, self.memo = saved
         return [v != 0 for v in decided if v is not None]
 
-    def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
+    def alternating_decisions(self, index: int, trips: int) -> list[BoolArray]:
         """Return, by iteration, True where one warp more executes a block that data decides, so
         that as many do on average as in executed blocks; only for blocks that matter."""
         parts: list[tuple[float, float]] = []
@@ -654,7 +654,7 @@ class _Walk:
         places = (np.arange(trips)[:, None] + 0.5) / trips
         return [places < part for part, lost in parts if lost > _NOTICED * whole]
 
-    def deciding(self, index: int) -> list[Expression]:
+    def counter_conditions(self, index: int) -> list[Expression]:
         """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
         program, inside = self.program, self.program.chain
         blocks = [b for b in program.blocks.values() if index in inside(b.loop)]
@@ -875,7 +875,7 @@ def _blocks_by_loop(program: Program) -> dict[int, list[tuple[ProgramBlock, int 
     return blocks
 
 
-def _rest(items: list[GraphItem], guesses: tuple[Assumption, ...]) -> list[GraphItem]:
+def _with_guesses(items: list[GraphItem], guesses: tuple[Assumption, ...]) -> list[GraphItem]:
     """The items, resting on these guesses too."""
     for item in items if guesses else ():
         item.rests_on = tuple(dict.fromkeys((*item.rests_on, *guesses)))

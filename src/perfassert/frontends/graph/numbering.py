@@ -134,7 +134,7 @@ class Numbering:
         for barrier in instruction.waits:
             waited += [s for group in state.pop(barrier, []) for s in group]
         for counted in instruction.counted:
-            waited += _partly(state, counted)
+            waited += _all_but_last_groups(state, counted)
         waited += self.held_back(instruction, state)
         if record:
             self.nodes.append(self.node(item, instruction, waited, chain))
@@ -234,7 +234,7 @@ def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
     return frozenset(barriers)
 
 
-def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
+def _all_but_last_groups(state: _State, wait: CountedWait) -> list[_Setter]:
     """Return all but the last groups of the barrier."""
     groups = state.get(wait.barrier, [])
     done = groups[: max(0, len(groups) - wait.pending)]

@@ -118,7 +118,7 @@ class LaneValues:
         if match is None:
             return
         sources = operands[1:]
-        rule = _RULES.get(base, _other)
+        rule = _RULES.get(base, _default_rule)
         from_data = base in _FROM_MEMORY or any(map(self.depends_on_data, sources))
         value = rule(self, opcode, sources, [self.read(t) for t in sources])
         self._assign(match[0], value, from_data)
@@ -248,7 +248,9 @@ def _condition(sources: Sequence[LaneValue]) -> LaneValue:
 _Rule = Callable[[LaneValues, str, Sequence[str], Sequence[LaneValue]], LaneValue]
 
 
-def _other(_: LaneValues, __: str, ___: Sequence[str], sources: Sequence[LaneValue]) -> LaneValue:
+def _default_rule(
+    _: LaneValues, __: str, ___: Sequence[str], sources: Sequence[LaneValue]
+) -> LaneValue:
     return UNIFORM if all(s.is_uniform for s in sources) else VARIED
 
 
@@ -282,7 +284,7 @@ def _shifted_sum(
 ) -> LaneValue:
     given = [v for t, v in zip(texts, s, strict=True) if not _PREDICATE.match(t)]
     if ".X" in opcode or ".HI" in opcode:
-        return UNIFORM if ".X" in opcode else _other(_, opcode, texts, given)
+        return UNIFORM if ".X" in opcode else _default_rule(_, opcode, texts, given)
     amount = given[-1].base if len(given) > 2 else 0
     if len(given) < 2 or amount is None or not 0 <= amount < _WORD_BITS:
         return UNIFORM if all(v.is_uniform for v in given) else VARIED
@@ -303,7 +305,7 @@ def _shift(_: LaneValues, opcode: str, __: Sequence[str], s: Sequence[LaneValue]
 
 def _logic(_: LaneValues, __: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
     if len(s) < 4 or s[3].base is None:
-        return _other(_, "", texts, s)
+        return _default_rule(_, "", texts, s)
     a, b, c, table = *s[:3], s[3].base
     union = table in (0xFC, 0xFE, 0xEE, 0xFA)
     lasting = [v for v in (a, b, c) if v != _ZERO]
@@ -322,7 +324,7 @@ def _by_table(table: int, x: int, y: int, z: int) -> int:
 
 
 def _select(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
-    return join(s[0], s[1]) if len(s) > 2 else _other(_, "", (), s)
+    return join(s[0], s[1]) if len(s) > 2 else _default_rule(_, "", (), s)
 
 
 def _least(_: LaneValues, __: str, ___: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
@@ -345,7 +347,7 @@ def _load(values: LaneValues, _: str, texts: Sequence[str], s: Sequence[LaneValu
 def _pack_halves(_: LaneValues, __: str, texts: Sequence[str], s: Sequence[LaneValue]) -> LaneValue:
     """Return the 32-bit constant that ``HFMA2 R, -RZ, RZ, high, low`` loads as two halves."""
     if tuple(texts[:2]) != ("-RZ", "RZ") or len(texts) != 4:
-        return _other(_, "", texts, s)
+        return _default_rule(_, "", texts, s)
     try:
         high, low = (struct.unpack("<H", struct.pack("<e", float(t)))[0] for t in texts[2:])
     except (ValueError, OverflowError):

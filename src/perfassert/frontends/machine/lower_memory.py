@@ -144,7 +144,7 @@ def _atomic(i: LoweringStep) -> None:
         combine=combine if exact else None,
         combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
         returned=returned, merged=not {"POPC", "CAST"}.isdisjoint(i.modifiers),
-        turn=AtomicTurn.UNKNOWN if returned else _turn(i, combine, words),
+        turn=AtomicTurn.UNKNOWN if returned else _atomic_turn(i, combine, words),
     )  # fmt: skip
     if "CAST" in i.modifiers:
         old = tuple(i.registers.temporary() for _ in range(words))
@@ -169,7 +169,7 @@ def _combine(i: LoweringStep) -> tuple[Combining, bool]:
     return combine, not floats
 
 
-def _turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
+def _atomic_turn(i: LoweringStep, combine: Combining, words: int) -> AtomicTurn:
     """Return how long an atomic without a result occupies its address, as a class of times.
 
     An integer increment takes as long as a floating-point addition.

@@ -61,7 +61,7 @@ class Contents:
             wanted = None if sampled is None else sampled.get(name, _NOTHING)
             if wanted is not None and not len(wanted) and len(content) > _SMALL:
                 continue
-            kept = self._whole(pointer, content) if known is None else None
+            kept = self._keep_buffer(pointer, content) if known is None else None
             if kept is None and (wanted is not None or known is not None):
                 kept = self._pages(pointer, content, _common(wanted, known))
             if kept is None:
@@ -69,7 +69,7 @@ class Contents:
             else:
                 arguments.replace_pointer(place, kept)
 
-    def _whole(self, pointer: Pointer, content: Bytes) -> Pointer | None:
+    def _keep_buffer(self, pointer: Pointer, content: Bytes) -> Pointer | None:
         """Keep a whole buffer; return its pointer with the key, or None beyond the limit."""
         size = len(content) - len(content) % item_size(pointer.dtype)
         name = self._within_limit(content[:size], pointer.dtype)

@@ -33,7 +33,7 @@ Pages = npt.NDArray[np.int64]
 _MOST = 1 << 31  # bytes of a launch's buffers that are read, the smaller ones first
 
 
-class Ran(Protocol):
+class ExecutedLaunch(Protocol):
     """Result of an executed launch.
 
     The result has the contents of buffers that are known throughout, the reason if the launch did
@@ -55,7 +55,7 @@ class Runner(Protocol):
 
     def __call__(
         self, kernel: CompiledKernel, launch: Launch, *, lane_instructions: int
-    ) -> Ran: ...
+    ) -> ExecutedLaunch: ...
 
 
 class Sample(Protocol):
@@ -177,7 +177,7 @@ class Executor:
             return False
         self.count += 1
         for root, place in read.roots.items():
-            _leave(place, read.contents.get(root), done.contents.get(root), connection)
+            _write_back(place, read.contents.get(root), done.contents.get(root), connection)
         return True
 
 
@@ -232,7 +232,7 @@ def _recorded_argument(
     return buffers.get(name) or Buffer(value.size, "uint8", offset=value.offset)
 
 
-def _leave(
+def _write_back(
     place: PointerPlace, before: Bytes | None, after: Bytes | None, connection: Connection
 ) -> None:
     """Write the changed bytes of a buffer back to the program."""

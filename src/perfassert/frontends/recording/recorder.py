@@ -123,10 +123,10 @@ class Recorder:
     """Recorder that answers one process and collects its launches in ``findings``."""
 
     def __init__(
-        self, connection: Connection, settings: Settings, findings: RecorderFindings, turn: Lock
+        self, connection: Connection, settings: Settings, findings: RecorderFindings, lock: Lock
     ) -> None:
         self._connection = connection
-        self._turn = turn  # lock between processes, which share the findings
+        self._findings_lock = lock  # lock between processes, which share the findings
         self._settings = settings
         self._findings = findings
         self._modules: dict[int, Module] = {}
@@ -155,7 +155,7 @@ class Recorder:
             kind, content = self._connection.receive()
             if kind not in self._takes:
                 raise Garbled(f"a message of kind {kind}")
-            with self._turn:
+            with self._findings_lock:
                 self._takes[kind](content)
 
     def _module(self, number: int) -> Module:

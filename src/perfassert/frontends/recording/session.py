@@ -108,7 +108,7 @@ class _Session:
             request.launches, self.contents, self._reader, request.sampler, self.executor,
             LaunchSeries(), self._stop,
         )  # fmt: skip
-        self._turn = threading.Lock()
+        self._findings_lock = threading.Lock()
         self._errors: list[Exception] = []
 
     def run(self, environment: dict[str, str]) -> tuple[int, bool]:
@@ -191,7 +191,9 @@ class _Session:
     def _answer(self, channel: socket.socket) -> None:
         with channel:
             try:
-                Recorder(Connection(channel), self._settings, self.findings, self._turn).run()
+                Recorder(
+                    Connection(channel), self._settings, self.findings, self._findings_lock
+                ).run()
             except Closed:
                 pass
             except Exception as error:  # raised again by :meth:`run`

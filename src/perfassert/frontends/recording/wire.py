@@ -112,10 +112,10 @@ class Connection:
 
     def receive(self) -> tuple[int, bytes]:
         """Return kind and content of the next message; :class:`Closed` after the last one."""
-        kind, _, size = _HEAD.unpack(self._exactly(_HEAD.size))
+        kind, _, size = _HEAD.unpack(self._receive_exactly(_HEAD.size))
         if size > _LARGEST:
             raise Garbled(f"a message of {size} bytes")
-        return kind, self._exactly(size)
+        return kind, self._receive_exactly(size)
 
     def answer(self, content: bytes, kind: int = _DONE) -> None:
         try:
@@ -128,7 +128,7 @@ class Connection:
     def memory(self, address: int, size: int) -> npt.NDArray[np.uint8]:
         """Return a read-only array of the program's memory at an address."""
         self.answer(struct.pack("<QQ", address, size), _READ)
-        _, _, sent = _HEAD.unpack(self._exactly(_HEAD.size))
+        _, _, sent = _HEAD.unpack(self._receive_exactly(_HEAD.size))
         if sent != size:
             raise Garbled(f"{sent} bytes of memory instead of {size}")
         content = np.empty(sent, np.uint8)
@@ -142,7 +142,7 @@ class Connection:
     def proceed(self) -> None:
         self.answer(b"", _DONE)
 
-    def _exactly(self, size: int) -> bytes:
+    def _receive_exactly(self, size: int) -> bytes:
         """Receive ``size`` bytes; the buffer grows with the data, since the size may be wrong."""
         content = bytearray()
         while (left := size - len(content)) > 0:

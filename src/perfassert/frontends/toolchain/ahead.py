@@ -16,7 +16,7 @@ from perfassert.system.process_pool import cores
 
 from . import build as builds
 from .binary import Binary, Source
-from .inputs import Recall, make_anew
+from .inputs import Recall, recall_nothing
 from .listing import forget_waiting
 
 Wanted = tuple[Source, str]
@@ -81,7 +81,7 @@ def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
             one.close()
 
 
-def build(source: Source, arch: str, recall: Recall = make_anew) -> Binary:
+def build(source: Source, arch: str, recall: Recall = recall_nothing) -> Binary:
     """Build as :func:`perfassert.frontends.toolchain.build.build`, and start expected builds.
 
     A generator's text starts none, since the generator writes another text for each architecture.

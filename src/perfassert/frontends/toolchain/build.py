@@ -33,7 +33,7 @@ from .binary import Binary, LaunchLimits, Parameter, Source, Unset, from_dict, t
 from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
-from .inputs import FilesChanged, FileStates, Inputs, Recall, make_anew, remember
+from .inputs import FilesChanged, FileStates, Inputs, Recall, recall_nothing, remember
 from .modules import CompileJob
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def build(
     source: Source,
     arch: str,
     on_miss: Callable[[Source, str], None] | None = None,
-    recall: Recall = make_anew,
+    recall: Recall = recall_nothing,
 ) -> Binary:
     """Build ``source`` as machine code for ``arch`` (such as ``"sm_80"``).
 
@@ -73,10 +73,10 @@ def build(
         key = job.key("kernel", source.kernel or "")
         return remember(key, inputs, make, from_dict, to_dict, recall=recall)
 
-    return _of_one_state(source, arch, find_or_make)
+    return _repeat_until_unchanged(source, arch, find_or_make)
 
 
-def _of_one_state(source: Source, arch: str, work: Callable[[CompileJob], T]) -> T:
+def _repeat_until_unchanged(source: Source, arch: str, work: Callable[[CompileJob], T]) -> T:
     """Return what ``work`` makes of a source, repeated until no file changes meanwhile.
 
     Raises :class:`KernelSourceError` if a file changes in every attempt.
@@ -94,7 +94,7 @@ def _of_one_state(source: Source, arch: str, work: Callable[[CompileJob], T]) ->
 
 def compiled_module(source: Source, arch: str) -> CompiledModule:
     """Compile a source or recall the module, of which :func:`build` describes a kernel."""
-    return _of_one_state(source, arch, modules.module)
+    return _repeat_until_unchanged(source, arch, modules.module)
 
 
 class _NotBuilt(Exception):
@@ -143,7 +143,7 @@ def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
             lambda known: {name: [*map(asdict, members)] for name, members in known.items()},
         )
 
-    known = _of_one_state(source, arch, find_or_make)
+    known = _repeat_until_unchanged(source, arch, find_or_make)
 
     def with_members(symbols: tuple[Unset, ...]) -> tuple[Unset, ...]:
         return tuple(replace(u, members=known.get(u.name, ())) for u in symbols)
@@ -171,7 +171,7 @@ def prepare(source: Source, arch: str) -> CompileJob:
         return job
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
     makes = source.kind == "cuda" and toolchains.knows_legacy(nvrtc or nvcc)
-    if (makes or tools.before("ptxas", 13)) and tools.before("nvdisasm", 13):
+    if (makes or tools.find_older("ptxas", 13)) and tools.find_older("nvdisasm", 13):
         return job
     note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
     return replace(job, arch=_TURING, notes=(note,))
@@ -199,7 +199,7 @@ def _parameters(
 ) -> tuple[Parameter, ...]:
     sources = job.texts(inputs) if job.source.kind != "cubin" else []
     known = signature.parameters(kernel, cubin.parameters(kernel), sources, ptx)
-    if job.source.kind == "cuda" and layout.wanting(known):
+    if job.source.kind == "cuda" and layout.is_incomplete(known):
         debug = layout.parameters(modules.debug_information(job, inputs, kernel), kernel)
         known = layout.complete(known, debug)
     return signature.number_packs(known)
@@ -211,7 +211,7 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     The file is compiled or taken apart once, and not disassembled.
     """
     if source.kind != "cubin":
-        return _of_one_state(source, arch, _parameters_of_source)
+        return _repeat_until_unchanged(source, arch, _parameters_of_source)
     job = prepare(source, arch)
     known: dict[str, tuple[Parameter, ...]] = {}
     with containers.open_members(source.path, job.content) as members:
@@ -315,7 +315,7 @@ def _check_architecture(arch: str) -> None:
 def _disassembler(arch: str) -> tools.Tool:
     if not legacy(arch):
         return tools.need("nvdisasm")
-    nvdisasm = tools.before("nvdisasm", 13)
+    nvdisasm = tools.find_older("nvdisasm", 13)
     if nvdisasm is None:
         raise ToolchainMissing(
             f"no installed nvdisasm knows {arch}; that of CUDA 12 does: pip install 'triton<3.6'"

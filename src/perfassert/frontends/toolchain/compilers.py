@@ -465,7 +465,7 @@ def _ask(nvrtc: tools.Tool, program: _NvrtcProgram, words: Sequence[str]) -> dic
         [str(_WORKER)],
         script=True,
         folder=folder,
-        reads=(*program.readable(), *_own_headers(nvrtc, program.source), *_beside(nvrtc)),
+        reads=(*program.readable(), *_own_headers(nvrtc, program.source), *_library_folders(nvrtc)),
         stdin=json.dumps(request),
         inputs=program.inputs,
     )
@@ -477,7 +477,7 @@ def _ask(nvrtc: tools.Tool, program: _NvrtcProgram, words: Sequence[str]) -> dic
     return response
 
 
-def _beside(tool: tools.Tool) -> tuple[str, ...]:
+def _library_folders(tool: tools.Tool) -> tuple[str, ...]:
     """Return the folders of a library's own files, with links followed and not."""
     return tuple({str(Path(path).parent) for path in (tool.path, os.path.realpath(tool.path))})
 

@@ -17,12 +17,12 @@ from perfassert.system.temporary import temporary_folder
 
 from . import names, tools
 from .architecture import Architecture, architecture, best_code, best_ptx
-from .elf import Cubin, of_a_host
+from .elf import Cubin, is_host_elf
 
 _MAGIC = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n", b"!<thin>\n", b"MZ")
 _EXTRACTED = re.compile(r"(?:\.(\d+))?\.(sm_\d+[af]?)\.(cubin|ptx)$")  # a fat binary has no number
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
-_SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
+_CUOBJDUMP_MESSAGE = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def open_members(path: Path, content: bytes) -> Iterator[tuple[ContainerMember, 
     with temporary_folder() as folder:
         copy = folder / "whole"
         copy.write_bytes(content)  # the bytes read, even if the file changed
-        if of_a_host(content) or content.startswith(_MAGIC[1:]):
+        if is_host_elf(content) or content.startswith(_MAGIC[1:]):
             yield _extract(path, content, copy)
         else:
             arch = architecture(Cubin(content, str(path)).arch)
@@ -101,7 +101,7 @@ def _extract(path: Path, content: bytes, copy: Path) -> tuple[ContainerMember, .
     )
     members = extracted_members(folder, path.stem)
     if not members:
-        match = _SAID.search(run.log)
+        match = _CUOBJDUMP_MESSAGE.search(run.log)
         why = match[1].replace(f" '{copy}'", "") if match else run.log or "nothing was extracted"
         raise KernelSourceError(f"{path} has no compiled kernel that cuobjdump finds: {why}")
     return members

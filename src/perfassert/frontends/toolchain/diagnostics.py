@@ -16,7 +16,7 @@ _CUDA = re.compile(r"\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]
 _GCC = re.compile(r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: ")
 _PTX = re.compile(r", line (?P<line>\d+); (?:error|fatal)\s*: ")
 """Text between file name and message: ``_CUDA`` for NVIDIA's front ends, ``_PTX`` for ptxas."""
-_SAID_NOTHING = (
+_NO_MESSAGE = (
     "it failed and said nothing; a limit may have ended what it had started: "
     "PERFASSERT_TOOL_TIMEOUT sets that of processor time"
 )
@@ -66,7 +66,7 @@ Source: release notes of CUDA 9, 12 and 13, and the migration guide of CCCL 3.0.
 """
 _HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(\S.*?)\s*$", re.MULTILINE)
-_ELSEWHERE = {
+_HEADER_SOURCES = {
     "mpi.h": "apt-get install libopenmpi-dev; `mpicc --showme:compile` prints the -I that it needs",
     "boost/": "apt-get install libboost-dev",
     "nvToolsExt.h": "pip install nvidia-nvtx; CUDA 13 has it as <nvtx3/nvToolsExt.h>",
@@ -90,13 +90,15 @@ _DIRECTIVE = re.compile(
     r"(?:pragma[ \t]+\w|ifndef[ \t]+\w+\s*\n[ \t]*#[ \t]*define\b|include[ \t]*[<\"])",
     re.MULTILINE,
 )
-_BEGINNING = 16_384  # characters, enough for a long licence before the first directive
-_SYSTEM = ("/usr/include", "/usr/lib/gcc", "/usr/local/include")
-_MISFIT = re.compile(
+_SEARCHED_LENGTH = 16_384  # characters, enough for a long licence before the first directive
+_SYSTEM_INCLUDE_DIRS = ("/usr/include", "/usr/lib/gcc", "/usr/local/include")
+_RELEASE_MISMATCH = re.compile(
     r"namespace \"(?:thrust|cub|cuda)\b[^\"]*\" has no member"
     r"|CUDA compiler and CUDA toolkit headers are incompatible"
 )
-_PLAIN = re.compile(r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s*: (?P<text>.*)$")
+_ERROR_WITHOUT_LINE = re.compile(
+    r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s*: (?P<text>.*)$"
+)
 
 
 def failure(
@@ -108,17 +110,17 @@ def failure(
     is taken from ``texts`` (file → text). ``where`` is the place if the log names none.
     """
     lines = log.splitlines()
-    errors = [(i, readings) for i, line in enumerate(lines) if (readings := _readings(line))]
+    errors = [
+        (i, readings) for i, line in enumerate(lines) if (readings := _parse_error_line(line))
+    ]
     if not errors:
-        plain = next((m for line in lines if (m := _PLAIN.match(line))), None)
+        plain = next((m for line in lines if (m := _ERROR_WITHOUT_LINE.match(line))), None)
         text = "\n".join(line for line in lines if not line.startswith(" ")).strip()
-        message = (
-            f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or _SAID_NOTHING}"
-        )
+        message = f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {text or _NO_MESSAGE}"
         return KernelSourceError(f"{where}: {message}{_remedy(log, where)}")
     at, readings = errors[0]
     file, number, text = readings[0]
-    if not all(_may_be_repeated(name) for name, _, _ in readings):
+    if not all(_can_quote(name) for name, _, _ in readings):
         return KernelSourceError(
             f"{file}:{number}: it does not compile; what the compiler says is not shown, as that "
             "is no source file"
@@ -131,7 +133,7 @@ def failure(
     return KernelSourceError("\n".join([place, *shown]) + rest + _remedy(text, file))
 
 
-def _readings(line: str) -> list[tuple[str, int, str]]:
+def _parse_error_line(line: str) -> list[tuple[str, int, str]]:
     """Return each possible reading of an error line as file, line number and text.
 
     Readings differ because ``#line`` can set any file name, even one that looks like a message.
@@ -143,7 +145,7 @@ def _readings(line: str) -> list[tuple[str, int, str]]:
     ]
 
 
-def _may_be_repeated(file: str) -> bool:
+def _can_quote(file: str) -> bool:
     """Return True if a message about the file may be shown.
 
     The message quotes the file. A source can include any file or name it by ``#line``, even one
@@ -156,7 +158,7 @@ def _may_be_repeated(file: str) -> bool:
         return not outside(path)
     if not path.is_absolute():
         return False
-    own = any(Path(folder) in path.parents for folder in (*include_dirs(), *_SYSTEM))
+    own = any(Path(folder) in path.parents for folder in (*include_dirs(), *_SYSTEM_INCLUDE_DIRS))
     return own or _is_header(path)
 
 
@@ -169,7 +171,7 @@ def _is_header(path: Path) -> bool:
     if path.suffix or real.suffix or real.name.startswith(".") or outside(path):
         return False
     try:
-        return _DIRECTIVE.search(read_text(path, errors="replace")[:_BEGINNING]) is not None
+        return _DIRECTIVE.search(read_text(path, errors="replace")[:_SEARCHED_LENGTH]) is not None
     except OSError:
         return False
 
@@ -189,7 +191,7 @@ def _remedy(message: str, file: str) -> str:
     ``file`` is the source or header that the message is about.
     """
     of_toolkit = any(Path(folder) in Path(file).parents for folder in include_dirs())
-    if (of_toolkit or _MISFIT.search(message)) and (mixture := find_mixture()):
+    if (of_toolkit or _RELEASE_MISMATCH.search(message)) and (mixture := find_mixture()):
         return (
             f"\nthe compiler and its headers are of several releases: {mixture}; "
             "`perfassert doctor --fix` prints the command that makes them one"
@@ -201,7 +203,7 @@ def _remedy(message: str, file: str) -> str:
         )
     if remedy := next((fix for text, fix in _REMOVED.items() if re.search(text, message)), ""):
         return f"\n{remedy}"
-    if _MISFIT.search(message):
+    if _RELEASE_MISMATCH.search(message):
         return (
             "\nthe source was written for another release of CUDA's libraries (CCCL) than the one "
             "that is installed: compile it by its own toolkit, with toolchain='12.4' or "
@@ -219,7 +221,7 @@ def _remedy(message: str, file: str) -> str:
     if header.startswith(_TORCH) and (folders := package_folders("torch")):
         inside = folders[0] / "include"
         return f"\n<{header}> comes with PyTorch: -I {inside} -I {inside / _TORCH_API}"
-    if way := next((w for start, w in _ELSEWHERE.items() if header.startswith(start)), ""):
+    if way := next((w for start, w in _HEADER_SOURCES.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: {way}{_EMPTY_HEADER}"
     if empty := _empty_submodules(file):
         return (

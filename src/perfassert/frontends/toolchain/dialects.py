@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfassert.system.confined import readings
+from perfassert.system.confined import splice_lines
 
 CHECK = "perfassert_check.h"
 """Name of the header that NVRTC reads first; an error in it means that the codes differ."""
@@ -85,7 +85,7 @@ _TOKEN = re.compile(
 )
 _DIRECTIVE = re.compile(rb"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)([^\n]*)$", re.MULTILINE)
 _INCLUDED = re.compile(rb'\s*(?:"([^"]+)"|<([^>]+)>)\s*')
-_PLAIN = frozenset((b"", b"define", b"undef", b"ifdef", b"ifndef", b"else", b"endif"))
+_HARMLESS_DIRECTIVES = frozenset((b"", b"define", b"undef", b"ifdef", b"ifndef", b"else", b"endif"))
 _CONDITIONS = frozenset((b"if", b"elif"))
 _HARMLESS_PRAGMAS = frozenset((b"once", b"unroll", b"nounroll"))
 _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
@@ -309,7 +309,7 @@ def read_words(
     declared: Counter[str] = Counter()
     real = {str(path) for path in files}
     for path, content in files.items():
-        texts = readings(content)
+        texts = splice_lines(content)
         if len(texts) > 1 or _TRIGRAPH.search(content) or _LONE_RETURN.search(content):
             raise MayDiffer(f"{path.name} has a trigraph, or blanks at a joined line's end")
         text = _TOKEN.sub(lambda m: b" " if m["comment"] else m[0], texts[0])
@@ -391,7 +391,7 @@ def _read_directive(
     stated = f"#{name.decode()}{rest.decode(errors='replace').rstrip()[:60]}"
     if name == b"define" and re.search(rb"#|%:", rest):
         raise MayDiffer(f"{path.name} makes words or texts of words: {stated}")
-    if name in _PLAIN:
+    if name in _HARMLESS_DIRECTIVES:
         return re.findall(r"[A-Za-z_]\w*", rest.decode(errors="replace"))[: name == b"define"]
     if name in _CONDITIONS and not re.search(rb"[\"'#]", rest):
         return []

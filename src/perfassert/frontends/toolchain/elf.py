@@ -201,13 +201,13 @@ class Cubin:
 
     def registers(self, kernel: str) -> int:
         """Return registers per thread, from the attribute or else from the section header."""
-        count = self._of_symbol(kernel, _REGCOUNT)
+        count = self._function_attribute(kernel, _REGCOUNT)
         text = self.section(f".text.{kernel}")
         return count if count is not None else (text.info >> 24 if text else 0)
 
     def local_bytes(self, kernel: str) -> int:
         """Return the bytes of a thread's stack frame, callees included."""
-        sizes = (self._of_symbol(kernel, a) for a in (_FRAME_SIZE, _MIN_STACK_SIZE))
+        sizes = (self._function_attribute(kernel, a) for a in (_FRAME_SIZE, _MIN_STACK_SIZE))
         return max(size or 0 for size in sizes)
 
     def shared_bytes(self, kernel: str) -> int:
@@ -273,11 +273,11 @@ class Cubin:
                 places[ordinal] = (offset, size >> 18 if old else size & 0xFFFF)
         return [places[ordinal] for ordinal in sorted(places)]
 
-    def _of_symbol(self, kernel: str, wanted: int) -> int | None:
-        return self._of_functions.get((kernel, wanted))
+    def _function_attribute(self, kernel: str, wanted: int) -> int | None:
+        return self._function_attributes.get((kernel, wanted))
 
     @cached_property
-    def _of_functions(self) -> Mapping[tuple[str, int], int]:
+    def _function_attributes(self) -> Mapping[tuple[str, int], int]:
         """Return (function, attribute) → value; the first entry counts."""
         functions = self.functions()
         values: dict[tuple[str, int], int] = {}
@@ -307,7 +307,7 @@ def _extent(value: bytes) -> tuple[int, ...]:
     return struct.unpack_from("<3I", value.ljust(12, b"\0"))
 
 
-def of_a_host(content: bytes) -> bool:
+def is_host_elf(content: bytes) -> bool:
     """Return True for an undamaged ELF file of a host, which may hold cubins."""
     return (
         len(content) >= _HEADER

@@ -71,17 +71,17 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
     """Return the binary of a listing; ``arch`` must agree with the one that the listing states."""
     text = "\n".join(line.rstrip() for line in text.split("\n"))
     header = _read_header(text, where)
-    body = [line for line in text.split("\n") if not _ours(line)]
+    body = [line for line in text.split("\n") if not _is_directive(line)]
     listing = "\n".join(body).rstrip("\n") + "\n"
     mangled = _stated_kernel(header, listing, kernel, where)
-    stated = _one(header, "arch") or _stated_arch(text)
+    stated = _last_value(header, "arch") or _stated_arch(text)
     if stated and stated.rstrip("af") != arch.rstrip("af"):
         raise KernelSourceError(f"{where} is a listing for {stated}; the device is {arch}")
     if "mangled" not in header:
         listing = cut(sections(listing), mangled, where)
     numbers, assumptions = _facts(header, listing, stated or arch, where)
     return Binary(
-        kernel=_one(header, "kernel") or without_parameters(demangle(mangled)),
+        kernel=_last_value(header, "kernel") or without_parameters(demangle(mangled)),
         mangled=mangled,
         arch=stated or arch,
         listing=listing,
@@ -104,10 +104,10 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
 def _stated_kernel(
     header: dict[str, list[str]], listing: str, wanted: str | None, where: str
 ) -> str:
-    stated = _one(header, "mangled")
+    stated = _last_value(header, "mangled")
     if stated:
         return choose(wanted or stated, [stated], where)
-    return choose(wanted or _one(header, "kernel"), list(sections(listing)), where)
+    return choose(wanted or _last_value(header, "kernel"), list(sections(listing)), where)
 
 
 def _facts(
@@ -165,7 +165,7 @@ def _read_header(text: str, where: str) -> dict[str, list[str]]:
     return header
 
 
-def _one(header: dict[str, list[str]], key: str) -> str | None:
+def _last_value(header: dict[str, list[str]], key: str) -> str | None:
     return unquote(header[key][-1]) if key in header else None
 
 
@@ -249,7 +249,7 @@ def _header_line(facts: Mapping[str, object]) -> str:
     return f"//perfassert: {' '.join(words)}"
 
 
-def _ours(line: str) -> bool:
+def _is_directive(line: str) -> bool:
     return line.startswith(("//perfassert:", "//file:", "//src:", "//ptx:"))
 
 

@@ -14,12 +14,12 @@ from perfassert.system.confined import (
     FOLDER,
     INCLUDE,
     confining,
+    has_trigraph,
     included_names,
     is_source,
     outside,
     reaches_outside,
-    readings,
-    spelled_otherwise,
+    splice_lines,
 )
 
 MOST_FILES = 20_000  # that a compilation may read
@@ -171,8 +171,8 @@ def _directives(content: bytes) -> tuple[list[str], str]:
     uses ``##``, which could make such words.
     """
     names: list[str] = []
-    unknown = "has a trigraph" if spelled_otherwise(content) else ""
-    for text in readings(content):
+    unknown = "has a trigraph" if has_trigraph(content) else ""
+    for text in splice_lines(content):
         if _PASTED.search(text) or len(_PROBE.findall(text)) < len(_ASKED.findall(text)):
             unknown = "may ask for files by __has_include that it does not name literally"
         includes = [
@@ -214,7 +214,7 @@ def check_confined(files: Closure, folders: Sequence[Path]) -> None:
             raise KernelSourceError(f"#include: {path} is no source file; {FOLDER} is set")
         if b"\0" in content:  # compilers skip NUL, even in a directive
             raise KernelSourceError(f"#include: {path} has a NUL byte; {FOLDER} is set")
-        probes = [part.strip() for text in readings(content) for part in _PROBE.findall(text)]
+        probes = [part.strip() for text in splice_lines(content) for part in _PROBE.findall(text)]
         unnamed = [part for part in probes if _NAMED.fullmatch(part) is None]
         if unfollowed := reaches_outside(content) or b" ".join(unnamed).decode(errors="replace"):
             raise KernelSourceError(

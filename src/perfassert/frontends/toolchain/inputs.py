@@ -173,7 +173,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def make_anew(key: str, make: Callable[[], Any]) -> Any:
+def recall_nothing(key: str, make: Callable[[], Any]) -> Any:
     """A :data:`Recall` that keeps nothing."""
     return make()
 
@@ -217,7 +217,7 @@ class Record:
 
 
 @lru_cache(maxsize=1024)
-def _known_records(key: str) -> list[Record]:
+def _matching_records(key: str) -> list[Record]:
     """Return the records of a key that matched in this process; the caller adds to them."""
     del key
     return []
@@ -252,7 +252,7 @@ class Inputs:
         """Return a watch for one tool, which works in a private folder."""
         if folder is not None:
             self._private = (*self._private, os.path.realpath(folder), str(folder))
-        return FileWatch(self._see) if can_watch() else None
+        return FileWatch(self._note_state) if can_watch() else None
 
     def finish(self, watch: FileWatch | None) -> None:
         """Complete the record after a tool; files that were not watched come from the text."""
@@ -270,7 +270,7 @@ class Inputs:
             if self._states.look(path) != state:
                 raise FilesChanged(path)
 
-    def _see(self, path: str) -> None:
+    def _note_state(self, path: str) -> None:
         known = path in self.files or path.startswith(self._private)
         if not known and self._states.counts(path):
             state = self._states.look(path)
@@ -286,7 +286,7 @@ def remember(
     read: Callable[[Any], T],
     write: Callable[[T], object],
     outer: Inputs | None = None,
-    recall: Recall = make_anew,
+    recall: Recall = recall_nothing,
 ) -> T:
     """Return the result that the cache has for the present files, else make and store it.
 
@@ -309,13 +309,13 @@ def remember(
                 value: T | None = recall(entry, partial(cache.load, entry, read))
                 if value is not None:
                     inputs.files = dict(record.files)
-                    if record not in _known_records(key):
-                        _known_records(key).append(record)
+                    if record not in _matching_records(key):
+                        _matching_records(key).append(record)
                     return value
         return None
 
     def find_or_make() -> T:
-        known = find(_known_records(key))
+        known = find(_matching_records(key))
         if known is not None:
             return known
         records: list[Record] = cache.load(key, _records) or []
@@ -326,7 +326,7 @@ def remember(
         inputs.files |= inputs._states.alike(inputs.files)
         inputs.check()
         if inputs.why_unknown:
-            _say_once(inputs.why_unknown)
+            _warn_once(inputs.why_unknown)
         else:
             cache.store(Record(inputs.files).entry(key), write(value))
             others = [r.files for r in records if r.files != inputs.files]
@@ -346,10 +346,10 @@ def _records(data: Any) -> list[Record]:
     return [Record({str(path): str(state) for path, state in files.items()}) for files in data]
 
 
-_said: set[str] = set()
+_logged_reasons: set[str] = set()
 
 
-def _say_once(why: str) -> None:
-    if why not in _said:
-        _said.add(why)
+def _warn_once(why: str) -> None:
+    if why not in _logged_reasons:
+        _logged_reasons.add(why)
         LOG.warning("%s: its code is compiled again each time", why)

@@ -183,7 +183,7 @@ def complete(known: tuple[Parameter, ...], debug: tuple[Parameter, ...]) -> tupl
     )  # fmt: skip
 
 
-def wanting(known: tuple[Parameter, ...]) -> bool:
+def is_incomplete(known: tuple[Parameter, ...]) -> bool:
     """Return True if a name or the layout of a structure is unknown."""
     return any(
         p.name == f"arg{i}" or (not p.pointer and p.size > _NUMBER) for i, p in enumerate(known)

@@ -34,12 +34,12 @@ _MAIN = "main.cu"
 _FOLDERS, _MACROS = "PERFASSERT_FOLDERS", "PERFASSERT_MACROS"
 _LINE = re.compile(r"#\$ (?:(\w+)=)?(.*)")
 _VARIABLE = re.compile(r"\$(\w+)")
-_PLAIN = re.compile(r"[\w+=:,.@%^~/-]*", re.ASCII)
+_SAFE_WORD = re.compile(r"[\w+=:,.@%^~/-]*", re.ASCII)
 _ORIGIN = ("--orig_src_file_name", "--orig_src_path_name")
 _MARKER = re.compile(rb'^(# \d+ ")((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 _ESCAPE = re.compile(rb"\\(\d{3}|.)")
-_LETTERS = {b'"': b"%22", b"\\": b"%5C", b"n": b"%0A", b"012": b"%0A", b"015": b"%0D"}
-_ACTS = re.compile(r"[\"$%&|<>^`!;\r\n]")
+_PERCENT_CODES = {b'"': b"%22", b"\\": b"%5C", b"n": b"%0A", b"012": b"%0A", b"015": b"%0D"}
+_SHELL_CHARACTERS = re.compile(r"[\"$%&|<>^`!;\r\n]")
 _KEPT = ("PATH", "LD_LIBRARY_PATH")
 _CLEANING = ("rm", "erase", "del")  # skipped: the whole folder is removed later
 
@@ -141,7 +141,7 @@ def _commands(
     ]
     words += [f"-I{_FOLDERS}", f"-D{_MACROS}", _MAIN]
     for word in words:
-        if _PLAIN.fullmatch(word) is None:
+        if _SAFE_WORD.fullmatch(word) is None:
             raise KernelSourceError(f"option {word!r}: no option of nvcc's has such letters")
     (compilation.folder / _MAIN).touch()
     dry = replace(compilation, inputs=None)
@@ -168,7 +168,7 @@ def _whole_command(compilation: Compilation, product: str, main: Sequence[str]) 
     """
     texts = [*compilation.host.folders, *compilation.host.macros, *main]
     for text in texts:
-        if _ACTS.search(text):
+        if _SHELL_CHARACTERS.search(text):
             raise KernelSourceError(f"{text!r}: nvcc on Windows takes no such letters; rename it")
     words: list[str] = []
     for word in compilation.host.folders:
@@ -227,7 +227,7 @@ def _encode_names(file: Path) -> None:
         return
 
     def encode_marker(marker: re.Match[bytes]) -> bytes:
-        name = _ESCAPE.sub(lambda m: _LETTERS.get(m[1], m[0]), marker[2])
+        name = _ESCAPE.sub(lambda m: _PERCENT_CODES.get(m[1], m[0]), marker[2])
         return marker[1] + name + b'"'
 
     file.write_bytes(_MARKER.sub(encode_marker, text))
@@ -236,7 +236,7 @@ def _encode_names(file: Path) -> None:
 def _plain_path(compilation: Compilation) -> str:
     """Return a path of nvcc without special characters, by way of a link if necessary."""
     path = os.path.abspath(compilation.nvcc.path)
-    if _PLAIN.fullmatch(path):
+    if _SAFE_WORD.fullmatch(path):
         return path
     link = compilation.folder / "toolkit"
     if not link.is_symlink():

@@ -208,20 +208,20 @@ def _reads(option: Option) -> bool:
 
 def for_nvrtc(source: Source) -> list[str]:
     """Return the options for NVRTC; the caller adds paths and macros."""
-    return _without(source, _HOST_ONLY | {"-I"})
+    return _options_without(source, _HOST_ONLY | {"-I"})
 
 
 def for_nvcc(source: Source) -> list[str]:
     """Return the options for nvcc itself; those for the preprocessor are in :func:`for_host`."""
-    return _without(source, _OF_HOST)
+    return _options_without(source, _OF_HOST)
 
 
 def for_preprocessing(source: Source) -> list[str]:
     """Return nvcc's own options without those that only ptxas reads."""
-    return _without(source, _OF_HOST | _PTXAS)
+    return _options_without(source, _OF_HOST | _PTXAS)
 
 
-def _without(source: Source, names: Set[str]) -> list[str]:
+def _options_without(source: Source, names: Set[str]) -> list[str]:
     """Return a source's options as words, without those of some names."""
     return [str(option) for option in parse(source) if option.name not in names]
 

@@ -62,7 +62,7 @@ def compilers(toolchain: str | None) -> tuple[tools.Tool | None, tools.Tool | No
 def assembler(toolchain: str | None, legacy: bool) -> tools.Tool:
     """Return ptxas of that release; for a ``legacy`` device an older one, if installed."""
     if toolchain is None:
-        return (tools.before("ptxas", 13) if legacy else None) or tools.need("ptxas")
+        return (tools.find_older("ptxas", 13) if legacy else None) or tools.need("ptxas")
     tool = find("ptxas", toolchain)
     if tool is None:
         raise missing("ptxas", toolchain)

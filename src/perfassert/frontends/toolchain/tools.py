@@ -162,7 +162,7 @@ def missing(name: str) -> ToolchainMissing:
     )
 
 
-def before(name: str, major: int) -> Tool | None:
+def find_older(name: str, major: int) -> Tool | None:
     """Return the preferred tool of a release before ``major``, which still knows older devices."""
     return next((t for t in candidates(name) if (0, 0) < t.release() < (major, 0)), None)
 
@@ -346,7 +346,7 @@ def _candidates(name: str, searched: tuple[str | None, ...]) -> tuple[Tool, ...]
 
 
 def _libraries(name: str) -> list[Tool]:
-    def of_wheels(roots: Sequence[Path]) -> list[Tool]:
+    def find_in_wheels(roots: Sequence[Path]) -> list[Tool]:
         return [
             Tool(name, str(path), _version(_wheel(name, pattern), str(root.parent)))
             for root in roots
@@ -360,7 +360,7 @@ def _libraries(name: str) -> list[Tool]:
         for pattern in _TOOLKIT_LIBRARIES
         for path in sorted(Path(kit).glob(pattern))
     ]
-    return of_wheels(package_folders("nvidia")) + kits + of_wheels(_folders())
+    return find_in_wheels(package_folders("nvidia")) + kits + find_in_wheels(_folders())
 
 
 def _wheel(name: str, part: str) -> str:
@@ -369,7 +369,7 @@ def _wheel(name: str, part: str) -> str:
 
 
 def _executables(name: str) -> list[Tool]:
-    def of_wheels(roots: Sequence[Path]) -> list[Tool]:
+    def find_in_wheels(roots: Sequence[Path]) -> list[Tool]:
         return [
             Tool(name, path, _version(_wheel(name, part), str(root.parent)))
             for root in roots
@@ -377,13 +377,13 @@ def _executables(name: str) -> list[Tool]:
             if (path := shutil.which(name, path=str(root / part)))
         ]
 
-    tools = of_wheels(package_folders("nvidia"))
+    tools = find_in_wheels(package_folders("nvidia"))
     places = [str(Path(kit) / "bin") for kit in _toolkits()]
     triton = [str(root / "backends" / "nvidia" / "bin") for root in package_folders("triton")]
     for place in (*places[:-1], None, places[-1], *triton):
         if path := shutil.which(name, path=place):
             tools.append(Tool(name, path))
-    return tools + of_wheels(_folders())
+    return tools + find_in_wheels(_folders())
 
 
 def _toolkits() -> tuple[str, ...]:

@@ -216,7 +216,7 @@ def compile_program(program: str, arch: str) -> bytes:
 
     if number(arch) < _OLDEST:
         raise CalibrationError(f"no current compiler knows {arch}; calibration needs sm_{_OLDEST}")
-    if legacy(arch) and tools.before("ptxas", 13) is None:
+    if legacy(arch) and tools.find_older("ptxas", 13) is None:
         raise CalibrationError(
             f"no installed ptxas knows {arch}; that of CUDA 12 does: pip install 'triton<3.6'"
         )

@@ -75,7 +75,7 @@ def evaluate_measurements(
         keys = [key for name in measurement.yields for key in _parts(name)]
         try:
             for key, result in _RULES[kind](
-                measurement, measured[measurement.key], findings, _Of(gpu, nearest)
+                measurement, measured[measurement.key], findings, _Target(gpu, nearest)
             ):
                 if not (isinstance(result, Missing) and key in findings.entries):
                     findings.entries[key] = result
@@ -90,7 +90,7 @@ def evaluate_measurements(
 
 
 @dataclass(frozen=True, slots=True)
-class _Of:
+class _Target:
     gpu: Properties
     nearest: Device
 
@@ -114,7 +114,7 @@ def _curve(
 
 
 def _clock(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     clock = fits.median([s.clock_hz for s in samples[0]])
     note = f"all units busy, clock64 over globaltimer; {clock.note()}"
@@ -122,7 +122,7 @@ def _clock(
 
 
 def _hull(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     name = measurement.key.removeprefix("hull ")
     chain = plan.CHAINS[name]
@@ -147,7 +147,9 @@ def _hull(
         if value is None:
             yield key, Missing(reason)
             continue
-        number = value.value - sum(_taken_off(name, part, chain.minus, findings, of.nearest))
+        number = value.value - sum(
+            _times_to_subtract(name, part, chain.minus, findings, target.nearest)
+        )
         if number <= 0:
             yield key, Missing(f"nothing is left of {value.value:.4g} cycles{beside}")
         else:
@@ -172,7 +174,7 @@ def _in_cycles(number: float, note: str) -> MeasuredEntry:
     return MeasuredEntry(float(whole), f"{number:.4g} measured; {note}")
 
 
-def _taken_off(
+def _times_to_subtract(
     name: str, part: str, minus: Sequence[str], findings: Evaluation, nearest: Device
 ) -> Iterator[float]:
     """Yield the times of a link's other instructions, to be subtracted.
@@ -186,7 +188,7 @@ def _taken_off(
 
 
 def _barrier(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     slope, first = fits.fit_line(*_curve(measurement, samples, lambda s: s.cycles / plan.BARRIERS))
     note = f"line over the warps of a block, residual {100 * slope.spread:.2g} %"
@@ -195,7 +197,7 @@ def _barrier(
 
 
 def _hits(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     warps, cycles = _curve(measurement, samples, lambda s: s.cycles)
     rate = [w * plan.HITS / c for w, c in zip(warps, cycles, strict=True)]
@@ -205,11 +207,11 @@ def _hits(
     width = 128 * top.value
     yield (
         "values.l1_bytes_per_cycle",
-        MeasuredEntry(_whole(width), f"{width:.4g} measured; {top.note()}"),
+        MeasuredEntry(_round_width(width), f"{width:.4g} measured; {top.note()}"),
     )
 
 
-def _whole(width: float) -> float:
+def _round_width(width: float) -> float:
     """Return a width, which is a power of two but for losses, else the nearest integer."""
     power = 1
     while power < width * (1 - _WHOLE / 2):
@@ -218,12 +220,12 @@ def _whole(width: float) -> float:
 
 
 def _chase(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     per_load = [fits.median([s.cycles for s in r]).value / plan.CHASED for r in samples]
     levels = fits.fit_levels(measurement.x, per_load)
-    inner = [level for level in levels if level.first < of.gpu.l2_bytes]
-    if levels[-1].last < measurement.x[-1] or levels[-1].last <= of.gpu.l2_bytes:
+    inner = [level for level in levels if level.first < target.gpu.l2_bytes]
+    if levels[-1].last < measurement.x[-1] or levels[-1].last <= target.gpu.l2_bytes:
         yield "values.dram_latency", Missing("no plateau beyond the L2")
     else:
         yield "values.dram_latency", MeasuredEntry(levels[-1].latency, _level(levels[-1]))
@@ -271,7 +273,7 @@ def _l1_bytes(level: Level) -> EntryResult:
 
 
 def _pairs(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     levels = fits.fit_steps(*_curve(measurement, samples, lambda s: s.cycles))
     if len(levels) not in (2, 3):
@@ -313,7 +315,7 @@ def _read(shot: Shot) -> float:
 
 
 def _l2(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     top = _rates(measurement, samples, _read)
     note = f"reads of {_size(measurement.shots[0].n)}; {top.note()}"
@@ -321,7 +323,7 @@ def _l2(
 
 
 def _port(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     top = _rates(measurement, samples, _read, lambda s: s.cycles)
     yield (
@@ -331,7 +333,7 @@ def _port(
 
 
 def _dram(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     kernel = measurement.key.removeprefix("dram ")
     both = 2 if kernel == "scale" else 1
@@ -352,7 +354,7 @@ def _dram(
 
 
 def _packets(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     """Return the cycles of each packet: of the whole L2, or of one unit's port by its clock."""
     key, clock = measurement.yields[0], findings.number("values.clock_hz")
@@ -365,7 +367,7 @@ def _packets(
 
 
 def _atomics(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     clock = findings.number("values.clock_hz")
     what = "threads on words of their own, side by side" if measurement.shots[0].a else "one word"
@@ -385,7 +387,7 @@ def _cycles_each(
 
 
 def _dispatch(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     clock = findings.number("values.clock_hz")
     slope, _ = fits.fit_line(*_curve(measurement, samples, lambda s: s.seconds * clock))
@@ -396,7 +398,7 @@ def _dispatch(
 
 
 def _blocks(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     """Return the cycles between the end of a block's work and the start of the next one's."""
     clock = findings.number("values.clock_hz")
@@ -410,7 +412,7 @@ def _blocks(
 
 
 def _kernels(
-    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, target: _Target
 ) -> EntryResults:
     slope, _ = fits.fit_line(*_curve(measurement, samples, lambda s: s.seconds))
     yield (
@@ -419,7 +421,7 @@ def _kernels(
     )
 
 
-_RULES: dict[str, Callable[[Measurement, SampleRows, Evaluation, _Of], EntryResults]] = {
+_RULES: dict[str, Callable[[Measurement, SampleRows, Evaluation, _Target], EntryResults]] = {
     "clock": _clock, "hull": _hull, "barrier": _barrier, "hits": _hits, "chase": _chase,
     "pairs": _pairs, "l2": _l2, "port": _port, "dram": _dram, "packets": _packets,
     "atomics": _atomics, "dispatch": _dispatch, "blocks": _blocks,

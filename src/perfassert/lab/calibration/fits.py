@@ -106,7 +106,7 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
         raise Unfit("time falls with more warps: no hull")
     _check_arms(counts, middle, few)
     issue, completion = _start(counts, middle)
-    kept = _near(w, t, counts)
+    kept = _is_typical(w, t, counts)
     w, t = w[kept], t[kept]
     for _ in range(_ROUNDS):
         used = _on_arms(w, counts, completion / issue)
@@ -119,7 +119,7 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
     return Hull(issue, completion, residual)
 
 
-def _near(w: Floats, t: Floats, counts: Floats) -> NDArray[np.bool_]:
+def _is_typical(w: Floats, t: Floats, counts: Floats) -> NDArray[np.bool_]:
     """Return a mask that excludes outliers: True near the median time of the same warp count."""
     middle = {count: np.median(t[w == count]) for count in counts}
     off = np.abs(np.log(t / np.array([middle[count] for count in w])))

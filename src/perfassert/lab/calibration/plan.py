@@ -95,7 +95,7 @@ def plan(gpu: Properties, nearest: Device) -> list[Measurement]:
     """Return all measurements of a GPU; ``nearest`` gives the classes and their pipelines."""
     return [
         _clock(gpu),
-        *(_hull(gpu, nearest, name) for name in CHAINS if _possible(gpu, nearest, name)),
+        *(_hull(gpu, nearest, name) for name in CHAINS if _has_chain(gpu, nearest, name)),
         _barrier(gpu),
         _hits(gpu),
         _chase(gpu),
@@ -112,7 +112,7 @@ def plan(gpu: Properties, nearest: Device) -> list[Measurement]:
     ]
 
 
-def _possible(gpu: Properties, nearest: Device, name: str) -> bool:
+def _has_chain(gpu: Properties, nearest: Device, name: str) -> bool:
     return name in nearest.operations and int(gpu.arch.removeprefix("sm_")) >= CHAINS[name].since
 
 

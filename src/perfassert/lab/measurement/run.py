@@ -33,7 +33,7 @@ from perfassert.lab.validation.suite import Suite
 
 Say = Callable[[str], None]
 _PROFILED = 32  # launches in a run of ncu
-_HOPELESS = 3  # launches in a row that the GPU fails
+_MAX_FAILURES = 3  # launches in a row that the GPU fails
 _SPREAD = 0.05  # above, the row is worth a warning
 _WORDS = ("nvidia", "geforce", "tesla", "quadro")
 _NAMES = {"h100-80gb-hbm3": "H100-SXM5-80GB", "h200": "H200", "gh200-480gb": "GH200-480GB"}
@@ -109,8 +109,8 @@ def measure_times(
         except PerfAssertError as error:
             result.failures.append(f"{job.text}: {error}")
             say(f"{place}: {error}")
-            if failed == _HOPELESS:
-                raise _hopeless(result, path) from None
+            if failed == _MAX_FAILURES:
+                raise _repeated_failure(result, path) from None
             continue
         failed = 0
         values = {**_values(timing, about), "compiler": _compiler(suite, job, device), "code": mark}
@@ -136,9 +136,9 @@ def _values(timing: Timing, about: Properties) -> dict[str, str]:
     }
 
 
-def _hopeless(result: MeasurementResult, path: Path) -> MeasurementError:
+def _repeated_failure(result: MeasurementResult, path: Path) -> MeasurementError:
     return MeasurementError(
-        f"{_HOPELESS} launches in a row failed, the last one {result.failures[-1]}; "
+        f"{_MAX_FAILURES} launches in a row failed, the last one {result.failures[-1]}; "
         f"{result.measured} are in {path}, the same command goes on"
     )
 

@@ -49,12 +49,12 @@ def validate_ablations(
         raise SuiteError(f"{suite.path}: --ablate: the suite has no metric 'time'")
     cases: dict[str, Mapping[str, float]] = {"": {}, **MECHANISMS}
     return {
-        name: validate(_without(suite, off), rows, executor).metric(TIME)
+        name: validate(_with_changes(suite, off), rows, executor).metric(TIME)
         for name, off in cases.items()
     }
 
 
-def _without(suite: Suite, off: Mapping[str, float]) -> Suite:
+def _with_changes(suite: Suite, off: Mapping[str, float]) -> Suite:
     changes = {**(suite.device.changes or {}), **off}
     return replace(suite, device=replace(suite.device, changes=changes))
 

@@ -22,7 +22,7 @@ def text(results: Sequence[Validation]) -> Text:
               "75 %", "95 %")  # fmt: skip
     rows = [_figures(name, metric) for name, metric in timed]
     parts: list[str | Table] = [table(header, rows)]
-    parts += [line for name, metric in timed for line in _below(name, metric)]
+    parts += [line for name, metric in timed for line in _below_speed_of_light(name, metric)]
     return join(parts, "\n")
 
 
@@ -36,7 +36,7 @@ def _figures(name: str, metric: MetricResult) -> tuple[str, ...]:
     return (name, str(len(headroom)), str(below), *(f"{v:.3g}" for v in figures))
 
 
-def _below(name: str, metric: MetricResult) -> Iterator[str]:
+def _below_speed_of_light(name: str, metric: MetricResult) -> Iterator[str]:
     """Yield ``stem: line 12: 0.97 (measured 12 us, speed of light 12.4 us), guessed``."""
     points = zip(metric.lines, metric.measured, metric.speeds_of_light, metric.kinds, strict=True)
     below = [point for point in points if point[1] < point[2]]

@@ -25,9 +25,9 @@ from perfassert.lab.validation.recorded import RecordedSource
 from perfassert.lab.validation.schema import (
     CUDA,
     DEVICE,
+    EXCLUSIVE_KEYS,
     KERNEL,
     METRIC,
-    RIVALS,
     TOP,
     SuiteTableReader,
 )
@@ -113,7 +113,7 @@ class _SuiteReader(SuiteTableReader):
         completed = {}
         for name, spec in kernels.items():
             own = set(spec.launch)
-            hidden = {k for pair in RIVALS if own & set(pair) for k in pair}
+            hidden = {k for pair in EXCLUSIVE_KEYS if own & set(pair) for k in pair}
             launch = {k: v for k, v in common.items() if k not in hidden} | dict(spec.launch)
             self.check_launch(spec, launch)
             completed[name] = dataclasses.replace(spec, launch=launch)

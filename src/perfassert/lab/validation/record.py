@@ -111,11 +111,13 @@ def worse(record: RowRecord, result: Validation) -> Iterator[str]:
     """Yield a sentence for each metric that is worse than recorded, or that fewer rows have."""
     name = result.suite.path.stem
     for metric in result.metrics:
-        for reason in _worse(*record.suites[name].metrics[metric.spec.name], metric.summary):
+        for reason in _reasons_worse(
+            *record.suites[name].metrics[metric.spec.name], metric.summary
+        ):
             yield f"{name}: {metric.spec.name}: {reason}"
 
 
-def _worse(n: int, median: float | None, now: Summary) -> Iterator[str]:
+def _reasons_worse(n: int, median: float | None, now: Summary) -> Iterator[str]:
     if now.n < n:
         yield f"{now.n} rows have it, recorded {n}"
     if now.median is not None and median is not None and now.median > median + WORSE:

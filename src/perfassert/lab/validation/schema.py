@@ -22,7 +22,7 @@ CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "t
 KERNEL = ("accesses", "cuda", *CUDA, "recorded", "named", "launches", "constants", "launch", "rows",
           "improves")  # fmt: skip
 LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
-RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
+EXCLUSIVE_KEYS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
 FITTED_ON = ("devices", "values", "sources", "rows", "filter", "metrics", "note")
 METRIC = ("name", "column", "unit", "scale", "per", "bytes")
 _NUMBERS = (f.name for f in dataclasses.fields(Device) if f.type in ("int", "float"))
@@ -34,7 +34,7 @@ class SuiteTableReader(KernelTableReader):
 
     error = SuiteError
     launch_keys = LAUNCH
-    rivals = RIVALS
+    exclusive_keys = EXCLUSIVE_KEYS
 
     def argument(self, key: str, value: Any) -> Any:
         """Return an argument; a buffer may also have the content that it is measured with."""

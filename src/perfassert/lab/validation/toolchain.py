@@ -23,11 +23,11 @@ def as_installed(suite: Suite) -> tuple[Suite, str]:
         f"toolchain {asked} is not installed ({have}): compiled by the preferred one, "
         "so that code and registers may differ from the measured"
     )
-    kernels = {name: _without(spec) for name, spec in suite.kernels.items()}
+    kernels = {name: _without_toolchain(spec) for name, spec in suite.kernels.items()}
     return replace(suite, kernels=kernels, toolchain=""), notice
 
 
-def _without(spec: KernelSpec) -> KernelSpec:
+def _without_toolchain(spec: KernelSpec) -> KernelSpec:
     if spec.cuda is None:
         return spec
     extra = {key: value for key, value in spec.cuda.extra.items() if key != TOOLCHAIN}

@@ -72,7 +72,7 @@ class Fetching:
         for node, more in _pieces(graph, code_pass):
             size += more
             owed += more * per_byte
-            if node is None or not _able(node) or node.index in waited_for:
+            if node is None or not _is_uniform_arithmetic(node) or node.index in waited_for:
                 continue
             last = node
             if asking is not None and size < _AT_ONCE:
@@ -110,7 +110,7 @@ class Fetching:
         self.changed[node.index] = now._replace(edges=(*now.edges, Edge((source,))))
 
 
-def _able(node: Node) -> bool:
+def _is_uniform_arithmetic(node: Node) -> bool:
     """Return True if all warps execute the instruction and it is arithmetic of fixed latency."""
     return node.operation in _ASKING and node.warps is None and not node.demands
 

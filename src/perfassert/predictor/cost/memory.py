@@ -154,20 +154,20 @@ class MemorySystem:
             demands = [(LOAD_STORE_UNIT, cycles)]
             completion = operation.completion
             if known and self.fields[known[0]][0] == CLUSTER:
-                demands = self._from_others(known, costs, cycles)
+                demands = self._cluster_demands(known, costs, cycles)
                 completion = self.device.cluster_latency or self.device.shared_latency
         else:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
-            sectors = self._missing(known, [c.sectors for c in costs]) / trips
-            packets = self._missing(known, [c.packets for c in costs]) / trips
-            pages = self._missing(known, [c.pages for c in costs]) / trips
+            sectors = self._requests_past_l1(known, [c.sectors for c in costs]) / trips
+            packets = self._requests_past_l1(known, [c.packets for c in costs]) / trips
+            pages = self._requests_past_l1(known, [c.pages for c in costs]) / trips
             completion = operation.completion
             if node.space == "local":
                 missed = self.estimate.stack_miss if node.produces else 1.0  # stores go through
                 sectors = missed * self._spilled_sectors(node)
                 packets = sectors / self.sectors_of_line if node.produces else sectors
                 beyond = max(0.0, self.device.l2_latency - completion)
-                completion += _some(missed) * beyond
+                completion += _miss_probability(missed) * beyond
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
                 self.from_dram[node.index] = max(map(self._from_dram, known))
@@ -197,7 +197,7 @@ class MemorySystem:
         )  # fmt: skip
         return node._replace(latency=latency)
 
-    def _from_others(
+    def _cluster_demands(
         self, known: list[int], costs: list[AccessCost], cycles: float
     ) -> list[tuple[str, float]]:
         """Return the demands of accesses to another block's shared memory in a cluster.
@@ -241,7 +241,7 @@ class MemorySystem:
         width = self.widths[node.touches[0]] if node.touches else REGISTER_BYTES
         return width * self.device.warp_size / self.device.sector_bytes
 
-    def _missing(self, known: list[int], asked: list[float]) -> float:
+    def _requests_past_l1(self, known: list[int], asked: list[float]) -> float:
         """Return how much of what accesses ask for passes L1: all stores, and loads that miss."""
         total = 0.0
         for number, count in zip(known, asked, strict=True):
@@ -285,7 +285,7 @@ class MemorySystem:
                 continue
             from_l2 = float(volumes.l2_load.fields[group.field].total)
             below = volumes.dram_load.fields.get(group.field)
-            l2_miss = _some(float(below.total) / from_l2) if below and from_l2 else 0.0
+            l2_miss = _miss_probability(float(below.total) / from_l2) if below and from_l2 else 0.0
             past_l1 = estimate.past_l1[group.field]
             through_l1 = (from_l2 - past_l1) / (asked - past_l1) if asked > past_l1 else 1.0
             share = 1.0 if group.past_l1 else min(1.0, through_l1)
@@ -294,7 +294,7 @@ class MemorySystem:
                     l1_miss = min(1.0, missing)
                     missing -= l1_miss
                     lines += _LINES * l1_miss * l2_miss
-                    served = _Served(l1_miss, waits, l2_miss, self._behind(lines))
+                    served = _Served(l1_miss, waits, l2_miss, self._slowest_line_delay(lines))
                     result |= dict.fromkeys(numbers, served)
         return result
 
@@ -316,7 +316,7 @@ class MemorySystem:
             touches = first_touches(groups, self.launch, self.device)
         if touches is None:
             missing = share * len(loads)
-            yield loads, missing, _some(missing)
+            yield loads, missing, _miss_probability(missing)
             return
         new = touches.new_share(slice(None))
         others = min(1.0, share / new)
@@ -328,11 +328,13 @@ class MemorySystem:
             arriving = touches.executions_with_arriving(flight)
             missing = others * own
             on_way = min(1.0, share / touches.shared) if groups[0].loops else others
-            waits = arriving * _some(max(on_way, missing / arriving)) if arriving else 0.0
+            waits = (
+                arriving * _miss_probability(max(on_way, missing / arriving)) if arriving else 0.0
+            )
             again = lost * (count - own)
-            yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _some(again))
+            yield loads[flight], missing + again, 1 - (1 - waits) * (1 - _miss_probability(again))
 
-    def _behind(self, lines: float) -> float:
+    def _slowest_line_delay(self, lines: float) -> float:
         """Return the cycles by which the slowest of ``lines`` is later than a single load.
 
         Of n latencies spread evenly about their mean, the last is (n − 1) / (n + 1) above it.
@@ -390,7 +392,7 @@ def _flights(graph: InstructionGraph, groups: Sequence[Sequence[int]]) -> dict[i
     return flights
 
 
-def _some(share: float) -> float:
+def _miss_probability(share: float) -> float:
     """Return the probability that some line of a load is among the ``share`` of lines that miss."""
     # A tenth of the lines miss: 1 - 0.9 * 0.9 = 0.19 of the loads of two lines wait for one.
     return float(1 - (1 - min(1.0, share)) ** _LINES)

@@ -24,7 +24,7 @@ from perfassert.errors import PluginWarning
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.graph import InstructionGraph
-from perfassert.kernel.roles import Role, node_space, off_chip, space_of
+from perfassert.kernel.roles import Role, is_outside_sm, node_space, space_of
 from perfassert.kernel.samples import STALLS, Samples
 from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import Advice, Diagnosis
@@ -41,7 +41,7 @@ from perfassert.predictor.rewrites.changed_graph import copies_of_loops
 from perfassert.predictor.rewrites.resimulation import Resimulation
 from perfassert.predictor.rewrites.site import Site
 from perfassert.predictor.rewrites.whatif import Predict
-from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
+from perfassert.predictor.simulate.shortening import represents_all_blocks, shorter_units
 from perfassert.quantity import round_significant
 from perfassert.system.collection import without_collections
 
@@ -173,7 +173,7 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
     totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
-    whole = model.by_hand or tells_of_all(totals, model.unit)
+    whole = model.by_hand or represents_all_blocks(totals, model.unit)
     if not whole and (shorter := shorter_units(model, _LIMIT)):
         totals = run_bounded(replace(shorter[1], profile=True), _LIMIT)
     samples = _samples(model, totals, slower)
@@ -215,7 +215,7 @@ def latency_bounds(code: Code, device: Device) -> dict[str, float]:
     for name in {i.operation for i in code.instructions if MatrixVariant.from_name(i.operation)}:
         bounds[name] = device.operation(name).completion
     slowest = 2 * device.dram_latency * (1 + device.dram_latency_growth)
-    return {n: max(b, slowest) if off_chip(space_of(n)) else b for n, b in bounds.items()}
+    return {n: max(b, slowest) if is_outside_sm(space_of(n)) else b for n, b in bounds.items()}
 
 
 def stall_shares(blames: Iterable[Blame], total: float) -> dict[str, float]:

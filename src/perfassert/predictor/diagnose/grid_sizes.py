@@ -27,7 +27,7 @@ def better_grid(prediction: Any, predict: Predict, described: Description) -> Pr
         grid = (-(-each * device.compute_units // rows), *launch.grid[1:])
         if grid[0] > launch.grid[0]:
             after = predict_with(prediction, predict, {"grid": grid})
-            if after and after.time < fastest and _does_the_same(prediction, after):
+            if after and after.time < fastest and _does_equal_work(prediction, after):
                 best, fastest = (grid, each), after.time
     if best is None:
         return None
@@ -44,6 +44,6 @@ def better_grid(prediction: Any, predict: Predict, described: Description) -> Pr
     )
 
 
-def _does_the_same(before: Any, after: Any) -> bool:
+def _does_equal_work(before: Any, after: Any) -> bool:
     stored = [float(p.volumes.l2_store.total) for p in (before, after)]
     return same_work(before, after) and max(stored) <= _EXACT * min(stored)

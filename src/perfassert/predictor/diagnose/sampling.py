@@ -29,7 +29,7 @@ from __future__ import annotations
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.results import StallProfile
 from perfassert.kernel.graph import InstructionGraph, Node
-from perfassert.kernel.roles import node_space, off_chip
+from perfassert.kernel.roles import is_outside_sm, node_space
 from perfassert.kernel.samples import SELECTED, Count, Samples
 from perfassert.predictor.cost.memory import QUEUE
 
@@ -66,7 +66,7 @@ class _Sampler:
         }
         # What comes first waits for its block's launch: the warp is not there yet.
         self.first = {p.nodes[1].graph_node for p in unit.programs if len(p.nodes) > 1 and skipped}
-        far = {self.number(n.index) for n in graph.nodes if off_chip(node_space(n))}
+        far = {self.number(n.index) for n in graph.nodes if is_outside_sm(node_space(n))}
         self.far = frozenset(far)
         self.counts: dict[tuple[int, str], Count] = {}
         self.edges: dict[tuple[int, int], Count] = {}
@@ -136,4 +136,4 @@ def reason_of(producer: Node) -> str:
     space = node_space(producer)
     if space == "constant":
         return "constant_dependency"
-    return "memory_dependency" if off_chip(space) else "execution_dependency"
+    return "memory_dependency" if is_outside_sm(space) else "execution_dependency"

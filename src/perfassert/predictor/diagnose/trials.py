@@ -266,7 +266,7 @@ class _Trials:
         ]  # fmt: skip
         if any(Role.WIDENS in i.roles for i in wide):
             spans = (span for i in wide for span in (i.span, *i.call_path))
-            lines = {span.line for span in spans if self._is_own(span)}
+            lines = {span.line for span in spans if self._is_in_source(span)}
             yield from self._edit(
                 "Strength Reduction",
                 "literals as float",
@@ -288,7 +288,7 @@ class _Trials:
         match = self._matches.get("Loop Unrolling")
         loops = (r.loops for r in match.rewrites if isinstance(r, Unroll)) if match else ()
         own = [self._case.code.loops[n] for n in sorted(frozenset().union(*loops))]
-        counted = {x.span.line: x.trips is not None for x in own if self._is_own(x.span)}
+        counted = {x.span.line: x.trips is not None for x in own if self._is_in_source(x.span)}
         for line, whole in counted.items():
             for factor in _FACTORS:
                 name = f"#pragma unroll {factor}, line {line}"
@@ -313,7 +313,7 @@ class _Trials:
                 "that loads need not wait for stores",
             )
 
-    def _is_own(self, span: SourceSpan | None) -> TypeGuard[SourceSpan]:
+    def _is_in_source(self, span: SourceSpan | None) -> TypeGuard[SourceSpan]:
         """Tell a line of the source from one of its headers."""
         return span is not None and Path(span.file).name == self._kernel.compiled.source.path.name
 

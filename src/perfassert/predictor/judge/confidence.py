@@ -56,7 +56,7 @@ def judge_confidence(
     if not isinstance(kernel, BoundKernel):
         return known, ()
     rates = tuple(dict.fromkeys(unmeasured_atomics(model, kernel, limiter)))
-    stand_ins = _of(kernel)
+    stand_ins = _stand_in_assumptions(kernel)
     if not stand_ins:
         return "guessed" if rates else known, rates
     weights = _Weights(model, kernel)
@@ -78,7 +78,7 @@ def may_be_bounded(reasons: Sequence[Assumption]) -> bool:
     return bool(heavy) and all(a.stands_for in ("address", "branch") for a in heavy)
 
 
-def _of(kernel: BoundKernel) -> list[Assumption]:
+def _stand_in_assumptions(kernel: BoundKernel) -> list[Assumption]:
     return [a for a in kernel.assumptions if a.stands_for]
 
 
@@ -97,7 +97,7 @@ class _Weights:
     def share(self, *chosen: Assumption) -> float:
         """Return the largest share of instructions, sectors or cycles that rests on ``chosen``."""
         wanted = self.placed.intersection(chosen)
-        loose = [self._beside(a) for a in chosen if a not in self.placed]
+        loose = [self._unplaced_share(a) for a in chosen if a not in self.placed]
         loose += [1.0 for a in wanted if a.stands_for == "call"]  # which may take any time
         executed = sum(w.instructions for w in self.nodes if w.executed & wanted)
         addressed = sum(w.sectors for w in self.nodes if w.addressed & wanted)
@@ -105,7 +105,7 @@ class _Weights:
         of_all = (executed / self.instructions, addressed / self.sectors, on_chip, *loose)
         return min(1.0, max(of_all))
 
-    def _beside(self, assumption: Assumption) -> float:
+    def _unplaced_share(self, assumption: Assumption) -> float:
         """Return the share of a stand-in that no node names: of what its line does, or else 1."""
         if assumption.span is None:
             return 1.0

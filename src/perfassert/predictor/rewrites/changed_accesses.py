@@ -34,12 +34,12 @@ def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> Bou
         if number not in chosen or a.touched is not None:
             return a
         own = planes[a.field, a.address.terms]
-        return _laid_out(a, own, _room(a, own, launch), launch)
+        return _lay_out(a, own, _field_bytes(a, own, launch), launch)
 
     return replace(kernel, bound=tuple(move_access(n, a) for n, a in enumerate(kernel.bound)))
 
 
-def _room(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:
+def _field_bytes(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:
     """Return the bytes of the field; where these are unknown, the bytes that the accesses reach."""
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
@@ -64,7 +64,7 @@ def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
     return extents
 
 
-def _laid_out(
+def _lay_out(
     access: BoundAccess, planes: Mapping[int, int], room: int, launch: Launch
 ) -> BoundAccess:
     used = set(access.address.symbols())

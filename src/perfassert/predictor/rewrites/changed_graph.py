@@ -122,7 +122,7 @@ def balance_warps(graph: InstructionGraph, warps: int, program: Program | None) 
     )
     shared = {n.index for loop in outermost for n in inside(graph, graph.loops[loop].body)}
     kept = {n.index for loop in serial for n in inside(graph, graph.loops[loop].body)}
-    gone = _others_share(graph, shared | kept, warps, program)
+    gone = _redundant_instructions(graph, shared | kept, warps, program)
     nodes = tuple(n if n.index in kept else n._replace(warps=None) for n in graph.nodes)
     return without(replace(graph, nodes=nodes, loops=loops), gone)
 
@@ -216,7 +216,7 @@ def _touches_memory(node: Node) -> bool:
     return bool(node.touches) or space_of(node.operation) is not None
 
 
-def _others_share(
+def _redundant_instructions(
     graph: InstructionGraph, shared: Collection[int], warps: int, program: Program | None
 ) -> frozenset[int]:
     """Single instructions of some warps that no warp executes once all take part."""

@@ -119,12 +119,12 @@ class Dependences:
             return
         instruction = self.program.instructions[node.program] if self.program else None
         varies = instruction is None or instruction.sets >= 0
-        cycles = self.far(node) if varies else self.completion(node)
+        cycles = self.result_latency(node) if varies else self.completion(node)
         steps[k].waits[before] = max(steps[k].waits.get(before, 0), cycles)
         if not varies:
             steps[k].fixed[before] = max(steps[k].fixed.get(before, 0), cycles)
 
-    def far(self, node: Node) -> int:
+    def result_latency(self, node: Node) -> int:
         return round(self.device.l2_latency) if self.is_load(node) else self.completion(node)
 
     def follow(
@@ -137,10 +137,14 @@ class Dependences:
         """
         for source in edge.sources:
             before = place.get(source.producer, k)
-            if before < k and source.distance == 0 and self.true(source.producer, node):
+            if (
+                before < k
+                and source.distance == 0
+                and self.is_true_dependence(source.producer, node)
+            ):
                 self.wait(steps, k, before, self.graph.nodes[source.producer])
 
-    def true(self, producer: int, node: Node) -> bool:
+    def is_true_dependence(self, producer: int, node: Node) -> bool:
         """Return True if a wait is for a result that the node uses, as far as registers tell."""
         defines, _ = self.registers(self.graph.nodes[producer])
         if self.program is None or not defines:

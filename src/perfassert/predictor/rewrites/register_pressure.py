@@ -9,7 +9,7 @@ Operands = tuple[Sequence[str], Sequence[str]]
 """Registers that a step defines and uses."""
 
 
-def most_alive(steps: Sequence[Operands], order: Sequence[int]) -> int:
+def max_live_values(steps: Sequence[Operands], order: Sequence[int]) -> int:
     """Return the most values that are alive at once, for ``steps`` that are issued in ``order``.
 
     What is not used again here is taken to be needed later, and what is not defined here to be
@@ -18,7 +18,7 @@ def most_alive(steps: Sequence[Operands], order: Sequence[int]) -> int:
     Two loads and a store of each: both loads first need a register more.
 
     >>> steps = [(["R0"], []), ([], ["R0"]), (["R1"], []), ([], ["R1"])]
-    >>> most_alive(steps, [0, 1, 2, 3]), most_alive(steps, [0, 2, 1, 3])
+    >>> max_live_values(steps, [0, 1, 2, 3]), max_live_values(steps, [0, 2, 1, 3])
     (1, 2)
     """
     place = {k: at for at, k in enumerate(order)}

@@ -36,7 +36,7 @@ from perfassert.predictor.rewrites.list_scheduling import (
     unexplained_stalls,
 )
 from perfassert.predictor.rewrites.next_iteration import loads_for_next
-from perfassert.predictor.rewrites.register_pressure import Operands, most_alive
+from perfassert.predictor.rewrites.register_pressure import Operands, max_live_values
 
 _AHEAD = 4  # trips from which on loading for the next iteration is worth its first one
 
@@ -206,7 +206,7 @@ class _Scheduling(Dependences):
         self.stay_in_branches(steps)
         self.stay_between_barriers(steps)
         order = self.early_order(steps) if self.pinned else greedy_order(steps)
-        self.alive = max(self.alive, most_alive(self.operands(steps), order))
+        self.alive = max(self.alive, max_live_values(self.operands(steps), order))
         if self.ahead or order != list(range(len(steps))):
             self.settle([steps[n] for n in order], steps, unexplained_stalls(steps))
         return [steps[n].item for n in order]
@@ -292,7 +292,7 @@ class _Scheduling(Dependences):
             self.advance(edge)
             for edge in node.edges
             if any(s.distance or s.producer not in inner
-                   or (s.producer not in self.gone and self.true(s.producer, node))
+                   or (s.producer not in self.gone and self.is_true_dependence(s.producer, node))
                    for s in edge.sources)
         )  # fmt: skip
         there = {s.producer for e in kept for s in e.sources}

@@ -94,7 +94,7 @@ def _with_costs(
 
     def scale(metric: str, *names: str) -> dict[str, Volume]:
         shares = {f: share(own, metric) for f, own in fields.items()}
-        return {name: _each(getattr(estimate.volumes, name), shares) for name in names}
+        return {name: _scale_fields(getattr(estimate.volumes, name), shares) for name in names}
 
     volumes = replace(
         estimate.volumes,
@@ -152,7 +152,7 @@ def _scale_volume(volume: Volume, share: float) -> Volume:
     )
 
 
-def _each(volume: Volume, shares: Mapping[str, float]) -> Volume:
+def _scale_fields(volume: Volume, shares: Mapping[str, float]) -> Volume:
     """Scale each field of a volume by its share, and the parts as the total changes."""
     fields = {k: _scale_volume(v, shares.get(k, 1.0)) for k, v in volume.fields.items()}
     before = sum(float(v.total) for v in volume.fields.values())

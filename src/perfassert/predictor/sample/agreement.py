@@ -148,7 +148,7 @@ class Agreement:
         """Return the closed form's places of the blocks that each executed block is run for."""
         most = self.iterations // _iterations(group) or 1  # else what is seen first is not first
         all_standing = [
-            _standing_for(block, self.launch, effective_launch) for block in self.blocks
+            _represented_blocks(block, self.launch, effective_launch) for block in self.blocks
         ]
         standing = [blocks[:most] for blocks in all_standing]
         lanes = lane_addresses(
@@ -205,10 +205,11 @@ class Agreement:
         else:
             return None
         return Disagreement(
-            f"{self._who()} {observation} the closed form of {access.text!r}", access.span
+            f"{self._executed_threads()} {observation} the closed form of {access.text!r}",
+            access.span,
         )
 
-    def _who(self) -> str:
+    def _executed_threads(self) -> str:
         return f"threads of {len(self.blocks)} executed block{'s' * (len(self.blocks) != 1)}"
 
     # How often
@@ -275,7 +276,7 @@ def _position(block: int, launch: Launch) -> tuple[int, int, int]:
     return block % nx, block // nx % ny, block // (nx * ny)
 
 
-def _standing_for(
+def _represented_blocks(
     block: tuple[int, int, int], launch: Launch, effective_launch: Launch
 ) -> Sequence[tuple[int, ...]]:
     """Return the blocks of a wider grid whose work a loop over the grid does in this one."""

@@ -13,7 +13,7 @@ from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import in_a_row, summarize_execution
+from perfassert.engines.execution.sample import consecutive_blocks, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.binding.arguments import check_strides
@@ -35,9 +35,11 @@ _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = ExecutionLimits(lane_instructions=20_000_000, instructions=400_000)  # about a second
 _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or two
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
-_SURE = 0.1  # of the mean work, with 95 % confidence: twice the standard error
-_MORE = 4  # times as many instructions are executed where blocks differ so that the mean is unsure
-_LIMITS_OF_MORE = ExecutionLimits(lane_instructions=_MORE * 20_000_000, instructions=400_000)
+_MAX_MEAN_ERROR = 0.1  # of the mean work, with 95 % confidence: twice the standard error
+_EXTENDED_FACTOR = 4  # times as many instructions, where blocks differ so that the mean is unsure
+_EXTENDED_LIMITS = ExecutionLimits(
+    lane_instructions=_EXTENDED_FACTOR * 20_000_000, instructions=400_000
+)
 
 
 def bind_question(question: Question, reads: Reads | None = None) -> tuple[Description, Launch]:
@@ -162,7 +164,9 @@ def sample_blocks(
         if count >= total:
             return summarize(execute_blocks(range(total), limits))
         spread = execute_blocks(spread_blocks(total, count // 2), limits)
-        return summarize(spread, execute_blocks(in_a_row(total, wave, count // 2), limits))
+        return summarize(
+            spread, execute_blocks(consecutive_blocks(total, wave, count // 2), limits)
+        )
 
     if affordable < 2 * len(pilot):
         return _sample_more(sample, summarize(spread), len(pilot), each)
@@ -193,7 +197,7 @@ def _sample_heavy(
     del middle
     while count > 1:
         spread = execute_blocks(spread_blocks(total, count))
-        run = execute_blocks(in_a_row(total, wave, count))
+        run = execute_blocks(consecutive_blocks(total, wave, count))
         if not len(spread.cut) and not len(run.cut):
             return summarize(spread, run)
         count //= 2
@@ -207,10 +211,10 @@ def _sample_more(
 
     The number of blocks is doubled from ``count`` each time. ``each``: instructions of a block.
     """
-    most = min(_MORE * _INSTRUCTIONS / each, NUMBERED)
-    while max(result.work_error, result.traffic_error) > _SURE and 2 * count <= most:
+    most = min(_EXTENDED_FACTOR * _INSTRUCTIONS / each, NUMBERED)
+    while max(result.work_error, result.traffic_error) > _MAX_MEAN_ERROR and 2 * count <= most:
         count *= 2
-        further = sample(count, _LIMITS_OF_MORE)
+        further = sample(count, _EXTENDED_LIMITS)
         if further.cut:
             break
         result = further

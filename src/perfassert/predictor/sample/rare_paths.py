@@ -87,7 +87,7 @@ def rare_sides(
                 continue  # something else decides
             behind, address = _deciding(machine, jump), machine.instructions[jump].address
             side = jumped < fell  # the one that is taken less often, if at all
-            fallen, behind_jump = _only_on(program, address)
+            fallen, behind_jump = _instructions_by_side(program, address)
             own = behind_jump if side else fallen
             private = not any(i.accesses or i.fence or i.bulk for i in own)
             seen = any(i.accesses or i.fence or i.bulk for i in (*fallen, *behind_jump))
@@ -216,7 +216,7 @@ def _reads_bits(program: Program, address: int, side: Sequence[ProgramInstructio
 _OF_INTEGERS = ("int32", "imad")
 
 
-def _only_on(
+def _instructions_by_side(
     program: Program, address: int
 ) -> tuple[list[ProgramInstruction], list[ProgramInstruction]]:
     """Instructions that only one side of a jump leads to: by falling through, and by jumping."""

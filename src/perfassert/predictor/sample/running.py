@@ -22,7 +22,7 @@ from perfassert.predictor.sample.executed import bind_question
 from perfassert.predictor.session import Session
 
 _THREADS = 8192  # threads that are executed at a time, as the elements of arrays
-_HOPELESS = 4  # times the limit: at this extrapolated cost, execution stops
+_MAX_LIMIT_RATIO = 4  # times the limit: at this extrapolated cost, execution stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def run(
         left -= done.lane_instructions
         used = lane_instructions - left
         expected = used / blocks.stop * launch.blocks
-        if failed := _failure_reason(done, left if expected < _HOPELESS * lane_instructions else 0):
+        if failed := _failure_reason(
+            done, left if expected < _MAX_LIMIT_RATIO * lane_instructions else 0
+        ):
             return LaunchRun({}, failed, used)
         memory = done.memory
     if memory is None:
@@ -71,7 +73,7 @@ def run(
     return LaunchRun(known, executed=lane_instructions - left)
 
 
-def sample(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
+def prediction_reads(kernel: CompiledKernel, launch: Launch, device: Device) -> Reads:
     """Return the pages of buffers that a prediction of the launch reads."""
     question = Session(budget=0).ask(kernel, launch, device)  # without a memo, every page is read
     reads = Reads()

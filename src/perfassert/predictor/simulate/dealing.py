@@ -96,7 +96,7 @@ def _advance(running: Sequence[_Running], time: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class BlockTime:
     """Time that a block takes by itself: ``fixed``, and ``growing`` with its longest warp."""
 
     fixed: float
@@ -109,7 +109,7 @@ class Alone:
 
 def unevenness(
     work: Sequence[float], longest: Sequence[float], count: int, units: int, slots: int,
-    each: float, alone: Alone,
+    each: float, alone: BlockTime,
 ) -> float:  # fmt: skip
     """Return the launch's time over that of a launch of equal blocks.
 

@@ -21,7 +21,7 @@ _FEWEST = 4  # iterations that are left of a loop
 _APART = 1.5  # times as long as the shorter one the longer one is, at least
 
 
-def tells_of_all(totals: Totals, unit: Unit) -> bool:
+def represents_all_blocks(totals: Totals, unit: Unit) -> bool:
     """Return True if a simulation was not cut short, or has seen enough blocks end."""
     return not totals.cut_short or totals.simulated >= _ENDED * unit.block_length * unit.resident
 

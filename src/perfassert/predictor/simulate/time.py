@@ -38,8 +38,8 @@ from perfassert.predictor.model import (
     make_model,
     uneven_work,
 )
-from perfassert.predictor.simulate.dealing import Alone, unevenness
-from perfassert.predictor.simulate.shortening import shorter_units, tells_of_all
+from perfassert.predictor.simulate.dealing import BlockTime, unevenness
+from perfassert.predictor.simulate.shortening import represents_all_blocks, shorter_units
 from perfassert.source import Assumption
 from perfassert.system.process_pool import map_in_threads
 
@@ -195,7 +195,7 @@ def _dram_span(model: Model, alone: float) -> float:
     if model.unit.resident > 1 or not alone:
         return dram
     in_step = float(min(1.0, dram / alone) ** model.device.dram_knee)
-    return dram + in_step * model.bounds.around * model.blocks / model.device.clock_hz
+    return dram + in_step * model.bounds.around_watched * model.blocks / model.device.clock_hz
 
 
 def _run(model: Model) -> UnitRun:
@@ -204,14 +204,14 @@ def _run(model: Model) -> UnitRun:
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
     totals = run_bounded(unit, limit)
-    whole = model.by_hand or tells_of_all(totals, unit)
+    whole = model.by_hand or represents_all_blocks(totals, unit)
     shorter = None if whole else shorter_units(model, limit)
     simulated = totals.simulated
     if shorter is None:
-        run = _run_apart(model, unit, limit, totals)
+        run = _run_staggered(model, unit, limit, totals)
         end, assumptions = run.end, run.assumptions
     else:
-        near, run = (_run_apart(model, u, limit, run_bounded(u, limit)) for u in shorter)
+        near, run = (_run_staggered(model, u, limit, run_bounded(u, limit)) for u in shorter)
         least, most = (u.block_length for u in shorter)
         end = near.end + (model.length - least) / (most - least) * (run.end - near.end)
         simulated += near.simulated + run.simulated
@@ -237,7 +237,7 @@ def _describe_shortening(model: Model, length: int) -> Assumption:
     return Assumption(text)
 
 
-class _Apart(NamedTuple):
+class _StaggeredRuns(NamedTuple):
     """The mean end over start phases, in ticks, and how far they lie apart as a share."""
 
     end: float
@@ -246,7 +246,7 @@ class _Apart(NamedTuple):
     assumptions: tuple[Assumption, ...]
 
 
-def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
+def _run_staggered(model: Model, unit: Unit, limit: int, totals: Totals) -> _StaggeredRuns:
     """``totals``: of the unit with its first blocks in step."""
     instructions = unit.block_length * unit.blocks
     assumptions, end = _extrapolate_end(totals, instructions)
@@ -265,7 +265,7 @@ def _run_apart(model: Model, unit: Unit, limit: int, totals: Totals) -> _Apart:
                 ends.append(_extrapolate_end(together, unit.block_length * more)[1] - first)
     end = fmean(ends)
     spread = (max(ends) - min(ends)) / end if end else 0.0
-    return _Apart(end, spread, totals.simulated, assumptions)
+    return _StaggeredRuns(end, spread, totals.simulated, assumptions)
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
@@ -279,14 +279,14 @@ def _unevenness_factor(model: Model, end: float) -> float:
     )  # fmt: skip
 
 
-def _alone(model: Model) -> Alone:
+def _alone(model: Model) -> BlockTime:
     """Return the time of a block alone, from the mean block and one with longer loops."""
     mean, length = _one_block(model.unit)
     if model.longer is None:
-        return Alone(0.0, mean)
+        return BlockTime(0.0, mean)
     much, long = _one_block(model.longer)
     growing = mean if long == length else min(mean, (much - mean) / (long - length) * length)
-    return Alone(mean - growing, growing)
+    return BlockTime(mean - growing, growing)
 
 
 def _one_block(unit: Unit) -> tuple[float, int]:

@@ -123,7 +123,7 @@ struct Region {
   }
 };
 
-struct Outside {
+struct OutsideAccess {
   i64 place, where, offset, lanes;  // `where`: a region, or one of the names below
 };
 constexpr i64 kNoBuffer = -1, kSharedMemory = -2, kLocalMemory = -3, kConstantMemory = -4;

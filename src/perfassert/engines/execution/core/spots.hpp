@@ -29,7 +29,7 @@ struct Spot {
 
 class Spots {
  public:
-  std::vector<Outside> outside;
+  std::vector<OutsideAccess> outside;
   u32 unknown = 0;  // why addresses are unknown, of all lanes together
 
   Spot* begin() { return spots_.data(); }
@@ -185,12 +185,12 @@ class Spots {
       for_lanes(spot->known, [&](int l) { spot->mark(l, kConstantBit); });
   }
 
-  void leave(i64 where, i64 offset) { ++left_.emplace(where, Outside{place_, where, offset, 0}).first->second.lanes; }
+  void leave(i64 where, i64 offset) { ++left_.emplace(where, OutsideAccess{place_, where, offset, 0}).first->second.lanes; }
 
   // The names in order: within one operation buffers by number, no buffer first.
   void report() {
     for (auto& left : left_) {
-      auto same = [&](const Outside& o) { return o.place == place_ && o.where == left.first; };
+      auto same = [&](const OutsideAccess& o) { return o.place == place_ && o.where == left.first; };
       auto known = std::find_if(outside.begin(), outside.end(), same);
       if (known == outside.end()) outside.push_back(left.second);
       else known->lanes += left.second.lanes;
@@ -203,7 +203,7 @@ class Spots {
   u64 even_ = 0, uneven_ = 0;
   std::vector<Spot> spots_;
   std::size_t used_ = 0;
-  std::map<i64, Outside> left_;
+  std::map<i64, OutsideAccess> left_;
 };
 
 }  // namespace perfassert

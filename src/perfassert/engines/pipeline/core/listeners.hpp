@@ -72,7 +72,7 @@ struct Accounting {
 // scheduler idled.
 struct Profiling {
   static constexpr bool kAttributes = true;
-  enum Spent { kIssued, kStall, kStallIdle, kNotSelected, kPipe, kPipeIdle, kFence, kFenceIdle, kSpent };
+  enum WaitTicks { kIssued, kStall, kStallIdle, kNotSelected, kPipe, kPipeIdle, kFence, kFenceIdle, kSpent };
   i64 ticks, warps;
   std::vector<i64> spent, waited;         // by node, by use (two each)
   std::vector<i64> issues;                // per scheduler
