@@ -125,7 +125,18 @@ def test_a_damaged_module_is_disassembled_by_nobody_else(tmp_path, runs):
     assert "STG" in build.build(first, "sm_80").listing
     assert "STG" in build.build(second, "sm_80").listing
     with pytest.raises(KernelSourceError):
-        listing.disassemble(nvdisasm, Cubin(made.cubin, "here"), broken, "k")
+        listing.disassemble(nvdisasm, Cubin(made.cubin, "here"), broken, "k", alone=True)
+
+
+def test_a_given_binary_is_read_by_itself(tmp_path, runs):
+    first, second = written(tmp_path, ["copy.cu", "doubles.cu"])
+    binary = tmp_path / "k.cubin"
+    binary.write_bytes(build.compiled_module(first, "sm_80").cubin)
+    build.compile_for_later(second, "sm_80")
+    build.build(Source(binary, "cubin", "k"), "sm_80")
+    assert len(runs) == 1
+    build.build(second, "sm_80")
+    assert len(runs) == 2
 
 
 def test_modules_of_other_kinds_wait(tmp_path, runs):

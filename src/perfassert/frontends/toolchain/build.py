@@ -119,10 +119,12 @@ def compile_for_later(source: Source, arch: str) -> None:
 
     Raises :class:`KernelSourceError` and :class:`ToolchainMissing` as :func:`build` does.
     """
+    if source.kind in ("cubin", "sass"):
+        build(source, arch)
+        return
     if is_built(source, arch):
         return
-    if source.kind != "cubin":
-        parameters(source, arch)  # may need a second compilation
+    parameters(source, arch)  # may need a second compilation
     made = compiled_module(source, arch)
     cubin = Cubin(made.cubin, str(source.path))
     listing.disassemble_later(_disassembler(made.arch or cubin.arch), cubin, made.cubin)
@@ -185,7 +187,8 @@ def _build(job: CompileJob, inputs: Inputs) -> Binary:
     if kernel not in cubin.kernels():
         hint = modules.template_hint(files) if source.kind == "cuda" else ""
         kernel = names.choose(source.kernel, cubin.kernels(), str(source.path), hint)
-    binary = _describe(cubin, made, kernel, made.arch or cubin.arch)
+    alone = source.kind == "cubin"
+    binary = _describe(cubin, made, kernel, made.arch or cubin.arch, alone=alone)
     return replace(
         binary,
         parameters=_parameters(job, inputs, cubin, kernel, _ptx_by_kernel(cubin, made.ptx)[kernel]),
@@ -265,7 +268,7 @@ def from_compiler(
     _check_architecture(arch)
     cubin = Cubin(made.cubin, where)
     kernel = names.choose(made.kernel, cubin.kernels(), where)
-    binary = _describe(cubin, made, kernel, arch)
+    binary = _describe(cubin, made, kernel, arch, alone=True)
     places = (Path(name) for name in listing.mentioned_files(binary.listing))
     files = {path: read_bytes(path) for path in places if path.is_file() and may_be_shown(path)}
     return replace(
@@ -276,7 +279,7 @@ def from_compiler(
     ).with_digest()
 
 
-def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str) -> Binary:
+def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str, *, alone: bool) -> Binary:
     """Make a binary with what the cubin states; the caller adds parameters and files."""
     nvdisasm = _disassembler(arch)
     base = cubin.parameter_base(kernel)
@@ -284,7 +287,7 @@ def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str) -> Bin
         kernel=names.without_parameters(names.demangle(kernel)),
         mangled=kernel,
         arch=arch,
-        listing=listing.disassemble(nvdisasm, cubin, made.cubin, kernel),
+        listing=listing.disassemble(nvdisasm, cubin, made.cubin, kernel, alone=alone),
         registers=cubin.registers(kernel),
         shared_bytes=cubin.shared_bytes(kernel),
         local_bytes=cubin.local_bytes(kernel),

@@ -82,18 +82,21 @@ class _Queue:
 _queue = _Queue()
 
 
-def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str) -> str:
+def disassemble(
+    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str, *, alone: bool
+) -> str:
     """Return the listing of ``kernel`` with encodings, and source lines with inlining.
 
     A module of moderate size is disassembled once for all of its kernels, together with modules
-    that wait for it.
+    that wait for it unless ``alone``: a file that no compiler of ours has made could be such that
+    nvdisasm misreads others beside it.
     """
     small = cubin.code_bytes() <= _WHOLE
     wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
     entry = _entry(nvdisasm, content, wanted)
 
     def make() -> _Texts:
-        if not small or not may_be_merged(content):
+        if alone or not small or not may_be_merged(content):
             return sections(_run_nvdisasm(nvdisasm, content, wanted, cubin.where))
         others = _queue.take(_kind(nvdisasm, content), _WHOLE - cubin.code_bytes())
         own = _Waiting(entry, content, cubin.code_bytes())
