@@ -26,5 +26,5 @@ def test_model_and_day(page):
     (line,) = LINE.finditer(head)
     if line["generated"]:
         assert line["generated"] == MODEL_VERSION
-    elif line["only"] or line["last"]:
-        assert bool(line["older"]) is (line["only"] != MODEL_VERSION)
+    elif newest := line["only"] or line["last"]:
+        assert bool(line["older"]) is (newest != MODEL_VERSION)
