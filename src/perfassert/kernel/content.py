@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from perfassert.source import SourceSpan
@@ -67,13 +66,21 @@ class Encoded:
 class _Encoder:
     """Encoder that passes the encodings of values to ``feed``, as bytes, one after the other."""
 
-    def __init__(self, feed: Callable[[bytes], object], folders: bool) -> None:
+    def __init__(
+        self,
+        feed: Callable[[bytes], object],
+        folders: bool,
+        by_type: dict[Any, Callable[[_Encoder, Any], None]] | None = None,
+    ) -> None:
         self._feed = feed
         self._folders = folders
+        self._by_type = {} if by_type is None else by_type
 
     def feed_value(self, value: Any) -> None:
-        kind: Any = type(value)
-        _encoding_of(kind)(self, value)
+        kind = type(value)
+        if kind not in self._by_type:
+            self._by_type[kind] = _encoding_of(kind)
+        self._by_type[kind](self, value)
 
     def feed_text(self, tag: bytes, text: str) -> None:
         self.feed_bytes(tag, text.encode("utf-8", "surrogatepass"))
@@ -94,7 +101,7 @@ class _Encoder:
         encodings = []
         for part in parts:
             content = bytearray()
-            _Encoder(content.extend, self._folders).feed_parts(b"q", "", part)
+            _Encoder(content.extend, self._folders, self._by_type).feed_parts(b"q", "", part)
             encodings.append(bytes(content))
         for encoding in sorted(encodings):
             self._feed(encoding)
@@ -141,7 +148,6 @@ _ENCODINGS: tuple[tuple[Any, Callable[[_Encoder, Any], None]], ...] = (
 """Types with their encodings; the first type that a value is an instance of decides."""
 
 
-@lru_cache(maxsize=1024)
 def _encoding_of(kind: type) -> Callable[[_Encoder, Any], None]:
     """Return the function that encodes values of a type."""
     for known, feed in _ENCODINGS:

@@ -17,10 +17,13 @@ from perfassert.predictor.memo import Memo, SameObjects
 
 _INSTRUCTION_BYTES = 3 << 10
 """Estimated memory of one instruction, lowered or in a :class:`Program`."""
+_RECORD_BYTES = 128 << 10
+"""Estimated memory of the records of one compilation: 700 files with paths of 90 bytes."""
 
 
-def _binary_bytes(binary: Binary | None) -> int:
-    return 0 if binary is None else 2 * len(binary.listing)
+def _binary_bytes(recalled: object) -> int:
+    """Return the bytes of what a build recalls: a binary, or facts about the files behind it."""
+    return 2 * len(recalled.listing) if isinstance(recalled, Binary) else _RECORD_BYTES
 
 
 class RecalledAnalyses(Analyses):

@@ -15,7 +15,7 @@ UPDATES = ("all", "new", "prune", "model")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """What a run does with baselines.
+    """Options of a run that say which baselines are written and what fails.
 
     Attributes:
         all: write new and changed baselines.

@@ -16,7 +16,7 @@ from perfassert.system.process_pool import cores
 
 from . import build as builds
 from .binary import Binary, Source
-from .inputs import Recall, recall_nothing
+from .cache import Recall, recall_nothing
 from .listing import forget_waiting
 
 Wanted = tuple[Source, str]

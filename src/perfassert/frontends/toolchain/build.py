@@ -30,10 +30,11 @@ from . import (
 )
 from .architecture import legacy, number
 from .binary import Binary, LaunchLimits, Parameter, Source, Unset, from_dict, to_dict
+from .cache import Recall, recall_nothing
 from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
-from .inputs import FilesChanged, FileStates, Inputs, Recall, recall_nothing, remember
+from .inputs import FilesChanged, FileStates, Inputs, remember
 from .modules import CompileJob
 
 T = TypeVar("T")
@@ -124,8 +125,7 @@ def compile_for_later(source: Source, arch: str) -> None:
         return
     if is_built(source, arch):
         return
-    parameters(source, arch)  # may need a second compilation
-    made = compiled_module(source, arch)
+    made, _ = _repeat_until_unchanged(source, arch, _module_with_parameters)
     cubin = Cubin(made.cubin, str(source.path))
     listing.disassemble_later(_disassembler(made.arch or cubin.arch), cubin, made.cubin)
 
@@ -214,7 +214,7 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     The file is compiled or taken apart once, and not disassembled.
     """
     if source.kind != "cubin":
-        return _repeat_until_unchanged(source, arch, _parameters_of_source)
+        return _repeat_until_unchanged(source, arch, _module_with_parameters)[1]
     job = prepare(source, arch)
     known: dict[str, tuple[Parameter, ...]] = {}
     with containers.open_members(source.path, job.content) as members:
@@ -230,10 +230,13 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     return known
 
 
-def _parameters_of_source(job: CompileJob) -> dict[str, tuple[Parameter, ...]]:
+def _module_with_parameters(
+    job: CompileJob,
+) -> tuple[CompiledModule, dict[str, tuple[Parameter, ...]]]:
+    """Compile a source, a second time where the parameters need it."""
     inputs = job.inputs()
     made = modules.module(job, inputs)
-    return _all_parameters(job, inputs, made.cubin, made.ptx)
+    return made, _all_parameters(job, inputs, made.cubin, made.ptx)
 
 
 def _all_parameters(

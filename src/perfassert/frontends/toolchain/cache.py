@@ -28,6 +28,8 @@ from perfassert.system.environment import environment_number
 from perfassert.version import VERSION
 
 T = TypeVar("T")
+Recall = Callable[[str, Callable[[], Any]], Any]
+"""Function that returns the value for a key, recalled or else made by the second argument."""
 DEFAULT_SIZE = 512 << 20  # bytes
 _FORMAT = 19
 _LEVEL = 1  # level of zlib; 1 already shrinks listings to a tenth
@@ -95,10 +97,16 @@ def has(entry: str) -> bool:
     return (folder() / (entry + _SUFFIX)).exists()
 
 
-def load(entry: str, read: Callable[[Any], T]) -> T | None:
+def recall_nothing(key: str, make: Callable[[], Any]) -> Any:
+    """A :data:`Recall` that keeps nothing."""
+    return make()
+
+
+def load(entry: str, read: Callable[[Any], T], recall: Recall = recall_nothing) -> T | None:
     """Return what ``read`` makes of the entry, which becomes the most recently used.
 
-    The result is ``None`` if there is no entry. An entry that cannot be read is removed.
+    The result is ``None`` if there is no entry. An entry that cannot be read is removed. ``recall``
+    keeps the result by the checksum of what was stored.
     """
     path = folder() / (entry + _SUFFIX)
     try:
@@ -106,7 +114,8 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
             if _seal is not None and not _seal.trusts(path.name, os.fstat(file.fileno())):
                 return None
             content = file.read()
-        value = read(json.loads(zlib.decompress(_verify(entry, content))))
+        checksum, stored = _verify(entry, content)
+        value: T = recall(checksum, lambda: read(json.loads(zlib.decompress(stored))))
     except OSError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
@@ -150,12 +159,13 @@ def _checksum(entry: str, content: bytes) -> bytes:
     return hashlib.sha256(entry.encode() + content).digest()
 
 
-def _verify(entry: str, stored: bytes) -> bytes:
+def _verify(entry: str, stored: bytes) -> tuple[str, bytes]:
+    """Return the checksum in hexadecimal, and the content without it."""
     size = hashlib.sha256().digest_size
     checksum, content = stored[:size], stored[size:]
     if checksum != _checksum(entry, content):
         raise ValueError("the entry is not what was written")
-    return content
+    return checksum.hex(), content
 
 
 class _Seal:

@@ -21,7 +21,8 @@ from perfassert.shipped import model_integer
 _EM_CUDA = 190  # e_machine
 T = TypeVar("T")
 _CUDA_SYSTEMS = (51, 65)  # ELFOSABI_CUDA, and its value since CUDA 13
-_HEADER = 64  # bytes
+HEADER_BYTES = 64
+SECTION_HEAD, SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _RELOCATIONS = {"rel": 16, "rela": 24}  # kind → bytes of an entry
 _NOBITS = 8
 _FUNCTION = 2  # STT_FUNC
@@ -47,6 +48,9 @@ class Section:
     info: int
     size: int
     data: bytes
+    link: int = 0
+    align: int = 1
+    entry_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Cubin:
         self.where = where
         try:
             number = _architecture(content)
-            self.sections = _sections(content)
+            self.sections = read_sections(content)
             self.symbols = _symbol_table(self.sections, content)
         except (struct.error, IndexError, OverflowError):
             raise self.error("it is truncated or damaged") from None
@@ -166,10 +170,9 @@ class Cubin:
             for kind, size in _RELOCATIONS.items():
                 fixes = self.section(f".{kind}{name}")
                 data = b"" if fixes is None else fixes.data
-                for at in range(0, len(data) - size + 1, size):
-                    offset, info = struct.unpack_from("<QQ", data, at)
-                    if info >> 32 < len(self.symbols):
-                        symbols[offset & ~7] = self.symbols[info >> 32]
+                for offset, symbol, _, _ in read_relocations(data, size):
+                    if symbol < len(self.symbols):
+                        symbols[offset & ~7] = self.symbols[symbol]
         return [
             (s.name, 4, offset, s.size)
             for offset, s in symbols.items()
@@ -310,7 +313,7 @@ def _extent(value: bytes) -> tuple[int, ...]:
 def is_host_elf(content: bytes) -> bool:
     """Return True for an undamaged ELF file of a host, which may hold cubins."""
     return (
-        len(content) >= _HEADER
+        len(content) >= HEADER_BYTES
         and content[:6] == b"\x7fELF\2\1"
         and content[7] not in _CUDA_SYSTEMS
         and content[18:20] != _EM_CUDA.to_bytes(2, "little")
@@ -333,18 +336,26 @@ def _architecture(content: bytes) -> int:
     return number
 
 
-def _sections(content: bytes) -> tuple[Section, ...]:
+def read_sections(content: bytes) -> tuple[Section, ...]:
+    """Return the sections of an ELF file.
+
+    Raises ``ValueError``, :class:`struct.error` or ``IndexError`` for a damaged file.
+    """
     segments, start = struct.unpack_from("<QQ", content, 32)
     segment_size, segment_count, size, count, names_at = struct.unpack_from("<5H", content, 54)
-    if size != 64 or not count:
+    if size != SECTION_HEAD.size or not count:
         raise ValueError("it has no section table")
     if segments + segment_size * segment_count > len(content):
         raise ValueError("it is truncated or damaged")
-    heads = [struct.unpack_from("<IIQQQQIIQQ", content, start + size * i) for i in range(count)]
+    heads = [SECTION_HEAD.unpack_from(content, start + size * i) for i in range(count)]
     bodies = [_body(content, kind, offset, length) for _, kind, _, _, offset, length, *_ in heads]
     return tuple(
-        Section(_string(bodies[names_at], head[0]), head[1], head[2], head[7], head[5], body)
-        for head, body in zip(heads, bodies, strict=True)
+        Section(
+            read_string(bodies[names_at], name), kind, flags, info, size, body, link, align, entry
+        )
+        for (name, kind, flags, _, _, size, link, info, align, entry), body in zip(
+            heads, bodies, strict=True
+        )
     )
 
 
@@ -361,11 +372,11 @@ def _symbol_table(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol
     names = next((s for s in sections if s.name == ".strtab"), None)
     if table is None or names is None:
         raise ValueError("it has no symbol table")
-    whole = len(table.data) // 24 * 24
+    whole = len(table.data) // SYMBOL.size * SYMBOL.size
     return tuple(
         Symbol(
             index,
-            _string(names.data, name),
+            read_string(names.data, name),
             info & 15 == _FUNCTION,
             info & 15 == _FUNCTION and bool(other & _ENTRY),
             section,
@@ -373,11 +384,19 @@ def _symbol_table(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol
             size,
         )
         for index, (name, info, other, section, offset, size) in enumerate(
-            struct.iter_unpack("<IBBHQQ", table.data[:whole])
+            SYMBOL.iter_unpack(table.data[:whole])
         )
     )
 
 
-def _string(table: bytes, offset: int) -> str:
+def read_relocations(data: bytes, size: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield place, symbol, type and addend of relocations of ``size`` bytes each."""
+    for at in range(0, len(data) - size + 1, size):
+        place, how = struct.unpack_from("<QQ", data, at)
+        yield place, how >> 32, how & 0xFFFFFFFF, data[at + 16 : at + size]
+
+
+def read_string(table: bytes, offset: int) -> str:
+    """Return the text of a table of strings that begins at an offset."""
     end = table.find(b"\0", offset)
     return table[offset : end if end >= 0 else None].decode(errors="replace")

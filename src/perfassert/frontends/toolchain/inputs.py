@@ -23,7 +23,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,8 +33,6 @@ from perfassert.system.watched_files import FileWatch, can_watch
 from . import cache
 
 T = TypeVar("T")
-Recall = Callable[[str, Callable[[], Any]], Any]
-"""Function that returns the value for a key, recalled or else made by the second argument."""
 LOG = logging.getLogger("perfassert.toolchain")
 ABSENT, SPECIAL = "absent", "special"
 _RECORDS = 16  # records of one key, the latest last
@@ -81,10 +79,13 @@ class FileStates:
             self._known[path] = self.look(path)
         return self._known[path]
 
-    def match(self, record: Record) -> bool:
-        """Return True if each file has the state that the record has of it."""
+    def match(self, record: Record, recall: cache.Recall) -> bool:
+        """Return True if each file has the state that the record has of it.
+
+        ``recall`` keeps which files a folder lacks.
+        """
         return all(self.get(path) == state for path, state in record.others.items()) and all(
-            _has_none(folder, names)
+            _has_none(folder, names, recall)
             or all(self.get(os.path.join(folder, name)) == ABSENT for name in names)
             for folder, names in record.absent.items()
         )
@@ -137,8 +138,11 @@ class FileStates:
         return {entry: self.look(entry) for entry in several}
 
 
-def _has_none(folder: str, names: tuple[str, ...]) -> bool:
-    """Return True if a folder has no entry of these names, False if that is not known."""
+def _has_none(folder: str, names: tuple[str, ...], recall: cache.Recall) -> bool:
+    """Return True if a folder has no entry of these names, False if that is not known.
+
+    Creations and removals change the folder's time, so that an answer can be recalled by it.
+    """
     try:
         info = os.stat(folder)
     except FileNotFoundError:
@@ -147,14 +151,11 @@ def _has_none(folder: str, names: tuple[str, ...]) -> bool:
         return False
     if time.time_ns() - info.st_mtime_ns < _SETTLED_NS:  # an entry could be new at the same time
         return False
-    return _had_none(folder, (info.st_dev, info.st_ino, info.st_mtime_ns), names)
-
-
-@lru_cache(maxsize=4096)
-def _had_none(folder: str, state: tuple[int, ...], names: tuple[str, ...]) -> bool:
-    """Return True if the folder had none in a ``state`` that creations and removals change."""
-    del state  # only a key of the cache
-    return not any(os.path.lexists(os.path.join(folder, name)) for name in names)
+    state = f"{folder} {info.st_dev} {info.st_ino} {info.st_mtime_ns} {names}"
+    known: bool = recall(
+        state, lambda: not any(os.path.lexists(os.path.join(folder, name)) for name in names)
+    )
+    return known
 
 
 def _identities(paths: list[str]) -> str:
@@ -171,11 +172,6 @@ def _identities(paths: list[str]) -> str:
 def digest(content: bytes) -> str:
     """Return the state of a file with this content."""
     return hashlib.sha256(content).hexdigest()
-
-
-def recall_nothing(key: str, make: Callable[[], Any]) -> Any:
-    """A :data:`Recall` that keeps nothing."""
-    return make()
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,13 +210,6 @@ class Record:
     @cached_property
     def _encoded(self) -> str:
         return json.dumps(sorted(self.files.items()))
-
-
-@lru_cache(maxsize=1024)
-def _matching_records(key: str) -> list[Record]:
-    """Return the records of a key that matched in this process; the caller adds to them."""
-    del key
-    return []
 
 
 class Inputs:
@@ -286,7 +275,7 @@ def remember(
     read: Callable[[Any], T],
     write: Callable[[T], object],
     outer: Inputs | None = None,
-    recall: Recall = recall_nothing,
+    recall: cache.Recall = cache.recall_nothing,
 ) -> T:
     """Return the result that the cache has for the present files, else make and store it.
 
@@ -302,26 +291,15 @@ def remember(
         FilesChanged: a file was changed while ``make`` ran.
     """
 
-    def find(records: Iterable[Record]) -> T | None:
-        for record in records:
-            if inputs._states.match(record):
+    def find_or_make() -> T:
+        records: list[Record] = cache.load(key, _records, recall) or []
+        for record in reversed(records):
+            if inputs._states.match(record, recall):
                 entry = record.entry(key)
                 value: T | None = recall(entry, partial(cache.load, entry, read))
                 if value is not None:
                     inputs.files = dict(record.files)
-                    if record not in _matching_records(key):
-                        _matching_records(key).append(record)
                     return value
-        return None
-
-    def find_or_make() -> T:
-        known = find(_matching_records(key))
-        if known is not None:
-            return known
-        records: list[Record] = cache.load(key, _records) or []
-        known = find(reversed(records))
-        if known is not None:
-            return known
         value = make()
         inputs.files |= inputs._states.alike(inputs.files)
         inputs.check()

@@ -24,14 +24,13 @@ from perfassert.system.temporary import temporary_folder
 from . import cache, tools
 from .diagnostics import failure
 from .elf import Cubin
-from .merged import kind_of, may_be_merged, merge, prefix
+from .merged import kind_of, may_be_merged, merge, module_of, prefix
 
 _COMMAND = ("-c", "-hex", "-gi")
 _BANNER = re.compile(r"^//-{3,} (\S+)\s+-{3,}$", re.MULTILINE)
 _CALLED = re.compile(r"`\(([^)\n]+)\)")
 _LABEL = re.compile(r"\.L_x_\d+\b")
 _LABEL_LINE = re.compile(r"^(\.L_x_\d+):\n", re.MULTILINE)
-_OF_MODULE = re.compile(r"perfassert\.\d+\.")
 _JUMPS_BY_TABLE = re.compile(r"\b(?:BR|JM)XU?\b")
 _WHOLE = 1 << 17  # bytes of code that are disassembled within about a second
 _PADDING = re.compile(r"[ \t]+(?=/\* 0x[0-9a-f]+ \*/$)", re.MULTILINE)
@@ -140,23 +139,26 @@ def _disassemble_together(
             merged = merge([own.content, *(other.content for other in others)])
             text = _run_nvdisasm(nvdisasm, merged, [], where, targets=False)
             by_module = split(text, 1 + len(others))
-    complete = [not any(map(_JUMPS_BY_TABLE.search, texts.values())) for texts in by_module]
-    for module, texts, is_complete in zip(others, by_module[1:], complete[1:], strict=False):
-        if texts and is_complete:
+    for module, texts in zip(others, by_module[1:], strict=False):
+        if _is_complete(texts):
             cache.store(module.entry, texts)
-    if by_module and complete[0]:
+    if by_module and _is_complete(by_module[0]):
         return by_module[0]
     return sections(_run_nvdisasm(nvdisasm, own.content, [], where))
+
+
+def _is_complete(texts: _Texts) -> bool:
+    """Return True if a module was listed, and has no jumps whose targets only another run names."""
+    return bool(texts) and not any(map(_JUMPS_BY_TABLE.search, texts.values()))
 
 
 def split(text: str, count: int) -> Sequence[_Texts]:
     """Return the sections of each of ``count`` modules that :func:`.merged.merge` has merged."""
     by_module: list[dict[str, str]] = [{} for _ in range(count)]
-    by_prefix = {prefix(number): number for number in range(count)}
-    for name, section in sections(text).items():
-        own = _OF_MODULE.match(name)
-        if own is not None and own[0] in by_prefix:
-            by_module[by_prefix[own[0]]][name.removeprefix(own[0])] = section.replace(own[0], "")
+    for merged_name, section in sections(text).items():
+        number, name = module_of(merged_name) or (count, merged_name)
+        if number < count:
+            by_module[number][name] = section.replace(prefix(number), "")
     return by_module
 
 

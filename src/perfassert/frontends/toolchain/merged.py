@@ -17,44 +17,50 @@ Source: *System V ABI*, chapter 4 (ELF64); the two flags of ``.text`` sections a
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-_HEADER_BYTES = 64  # of the file
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+from .elf import (
+    HEADER_BYTES,
+    SECTION_HEAD,
+    SYMBOL,
+    Section,
+    read_relocations,
+    read_sections,
+    read_string,
+)
+
 _SYMTAB, _STRTAB, _RELA, _REL = 2, 3, 4, 9  # sh_type
-_RELOCATION_BYTES = {_RELA: 24, _REL: 16}
 _ABSOLUTE, _RESERVED = 0xFFF1, 0xFF00  # st_shndx: no section; the first that stands for none
 _SYMBOL_MASK = 0xFFFFFF  # sh_info of a .text section: its symbol; the rest is registers
 _CODE = ".text."
 _TABLES = (".debug_line", ".nv_debug_line_sass", ".debug_str")
 _DEBUG = ".debug_info"
-
-
-@dataclass(slots=True)
-class _Section:
-    """A section with its head: ``link`` and ``info`` as the file that it is in numbers them."""
-
-    name: str
-    kind: int
-    flags: int = 0
-    link: int = 0
-    info: int = 0
-    align: int = 1
-    entry_bytes: int = 0
-    data: bytearray = field(default_factory=bytearray)
+_MARK = "perfassert."
+_OF_MODULE = re.compile(r"perfassert\.(\d+)\.")
 
 
 def prefix(number: int) -> str:
     """Return how the names of functions of a merged module begin."""
-    return f"perfassert.{number}."
+    return f"{_MARK}{number}."
+
+
+def module_of(name: str) -> tuple[int, str] | None:
+    """Return the module of a merged function and the function's name there.
+
+    Example:
+        >>> module_of("perfassert.2.k")
+        (2, 'k')
+    """
+    marked = _OF_MODULE.match(name)
+    return (int(marked[1]), name[marked.end() :]) if marked else None
 
 
 def may_be_merged(content: bytes) -> bool:
     """Return True for a module without types in its debug information, and without such names."""
-    return _DEBUG.encode() not in content and b"perfassert." not in content
+    return _DEBUG.encode() not in content and _MARK.encode() not in content
 
 
 def kind_of(content: bytes) -> bytes:
@@ -71,14 +77,14 @@ def merge(modules: Sequence[bytes]) -> bytes:
     Raises:
         ValueError, struct.error, IndexError: a module is damaged.
     """
-    merger = _Merger([_read(content) for content in modules])
-    return _write(modules[0][:_HEADER_BYTES], merger.sections())
+    merger = _Merger([read_sections(content) for content in modules])
+    return _write(modules[0][:HEADER_BYTES], merger.sections())
 
 
 class _Merger:
-    def __init__(self, modules: Sequence[Sequence[_Section]]) -> None:
+    def __init__(self, modules: Sequence[Sequence[Section]]) -> None:
         self.modules = modules
-        self.merged = [_Section("", 0)]
+        self.merged = [_new_section("", 0)]
         self.places: dict[tuple[int, int], tuple[int, int]] = {}
         """Module and section → merged section, and where in it the module's part begins."""
         self.symbols: dict[tuple[int, int], int] = {}
@@ -87,66 +93,77 @@ class _Merger:
         """Module and symbol, of the symbols that relocations refer to."""
         self.names = bytearray(1)
 
-    def sections(self) -> list[_Section]:
+    def sections(self) -> list[Section]:
         """Return the merged sections; the tables of symbols and their names are the last ones."""
         for number, sections in enumerate(self.modules):
             self.place(number, sections)
         table, local = self.symbol_table()
         moved = list(self.relocations())
         at = len(self.merged) + len(moved)
-        for number, sections in enumerate(self.modules):
-            for index, section in enumerate(sections):
-                if section.name.startswith(_CODE) and section.kind not in _RELOCATION_BYTES:
-                    own = self.symbols.get((number, section.info & _SYMBOL_MASK), 0)
-                    code = self.merged[self.places[number, index][0]]
-                    code.info = section.info & ~_SYMBOL_MASK | own
-                    code.link = at
+        for (number, index), (place, _) in self.places.items():
+            section = self.modules[number][index]
+            if section.name.startswith(_CODE):
+                own = self.symbols.get((number, section.info & _SYMBOL_MASK), 0)
+                info = section.info & ~_SYMBOL_MASK | own
+                self.merged[place] = replace(self.merged[place], info=info, link=at)
         moved = [replace(section, link=at) for section in moved]
-        symbols = _Section(".symtab", _SYMTAB, 0, at + 1, local, 8, _SYMBOL.size, table)
-        return [*self.merged, *moved, symbols, _Section(".strtab", _STRTAB, data=self.names)]
+        symbols = replace(
+            _new_section(".symtab", _SYMTAB, table),
+            info=local, link=at + 1, align=8, entry_bytes=SYMBOL.size,
+        )  # fmt: skip
+        return [*self.merged, *moved, symbols, _new_section(".strtab", _STRTAB, bytes(self.names))]
 
-    def place(self, number: int, sections: Sequence[_Section]) -> None:
+    def place(self, number: int, sections: Sequence[Section]) -> None:
         """Add the code and the tables of a module."""
         tables = {section.name: index for index, section in enumerate(self.merged)}
         for index, section in enumerate(sections):
             if section.name.startswith(_CODE):
-                name = _CODE + prefix(number) + section.name.removeprefix(_CODE)
                 self.places[number, index] = len(self.merged), 0
-                self.merged.append(replace(section, name=name))
+                self.merged.append(replace(section, name=self.new_name(number, section.name)))
+            elif section.name in tables:
+                at = tables[section.name]
+                before = self.merged[at].data
+                self.places[number, index] = at, len(before)
+                self.merged[at] = replace(section, data=before + section.data)
             elif section.name in _TABLES:
-                at = tables.get(section.name, len(self.merged))
-                if at == len(self.merged):
-                    self.merged.append(replace(section, data=bytearray()))
-                self.places[number, index] = at, len(self.merged[at].data)
-                self.merged[at].data += section.data
-        for section in sections:
-            if (number, section.info) in self.places:
-                self.referred |= {(number, symbol) for _, symbol, _, _ in _relocations(section)}
+                self.places[number, index] = len(self.merged), 0
+                self.merged.append(section)
+        self.referred |= {
+            (number, symbol)
+            for section in self.moving(number)
+            for _, symbol, _, _ in read_relocations(section.data, section.entry_bytes)
+        }
 
-    def symbol_table(self) -> tuple[bytearray, int]:
+    def moving(self, number: int) -> Iterator[Section]:
+        """Yield the relocations of a module that belong to a merged section."""
+        for section in self.modules[number]:
+            if section.kind in (_RELA, _REL) and (number, section.info) in self.places:
+                yield section
+
+    def symbol_table(self) -> tuple[bytes, int]:
         """Return the merged symbols, local ones first as ELF demands, and how many are local."""
-        table, local = bytearray(_SYMBOL.size), 0
+        table, local = bytearray(SYMBOL.size), 0
         for is_local in (True, False):
             for number, sections in enumerate(self.modules):
                 for index, symbol in self.moved_symbols(number, sections, is_local):
-                    self.symbols[number, index] = len(table) // _SYMBOL.size
+                    self.symbols[number, index] = len(table) // SYMBOL.size
                     table += symbol
-            local = local or len(table) // _SYMBOL.size
-        return table, local
+            local = local or len(table) // SYMBOL.size
+        return bytes(table), local
 
     def moved_symbols(
-        self, number: int, sections: Sequence[_Section], is_local: bool
+        self, number: int, sections: Sequence[Section], is_local: bool
     ) -> Iterator[tuple[int, bytes]]:
         """Yield the symbols of a module with their numbers in it."""
         (symbols,) = (s for s in sections if s.kind == _SYMTAB)
         names = sections[symbols.link].data
         for index, (name_at, info, other, section, value, size) in enumerate(
-            _SYMBOL.iter_unpack(symbols.data)
+            SYMBOL.iter_unpack(symbols.data)
         ):
             kept = (number, section) in self.places or (number, index) in self.referred
             if not index or not kept or (info >> 4 == 0) is not is_local:
                 continue
-            name = _text(names, name_at)
+            name = read_string(names, name_at)
             if (number, section) in self.places:
                 is_code = sections[section].name.startswith(_CODE)
                 section, before = self.places[number, section]
@@ -154,7 +171,7 @@ class _Merger:
                 name = self.new_name(number, name) if is_code else name
             elif 0 < section < _RESERVED:
                 section = _ABSOLUTE
-            yield index, _SYMBOL.pack(self.add_name(name), info, other, section, value, size)
+            yield index, SYMBOL.pack(self.add_name(name), info, other, section, value, size)
 
     def new_name(self, number: int, name: str) -> str:
         if name.startswith(_CODE):
@@ -166,71 +183,47 @@ class _Merger:
         self.names += name.encode() + b"\0"
         return at
 
-    def relocations(self) -> Iterator[_Section]:
+    def relocations(self) -> Iterator[Section]:
         """Yield the relocations of the merged sections, one section of each kind for each."""
-        by_target: dict[tuple[int, int], _Section] = {}
-        for number, sections in enumerate(self.modules):
-            for section in sections:
-                if not (
-                    section.kind in _RELOCATION_BYTES and (number, section.info) in self.places
-                ):
-                    continue
+        by_target: dict[tuple[int, int], Section] = {}
+        for number in range(len(self.modules)):
+            for section in self.moving(number):
                 target, before = self.places[number, section.info]
-                name = (".rela" if section.kind == _RELA else ".rel") + self.merged[target].name
-                merged = by_target.setdefault(
-                    (target, section.kind),
-                    replace(section, name=name, info=target, data=bytearray()),
-                )
-                for place, symbol, how, addend in _relocations(section):
+                data = bytearray()
+                for place, symbol, how, addend in read_relocations(
+                    section.data, section.entry_bytes
+                ):
                     moved = place + before, self.symbols.get((number, symbol), 0) << 32 | how
-                    merged.data += struct.pack("<QQ", *moved) + addend
+                    data += struct.pack("<QQ", *moved) + addend
+                kind = ".rela" if section.kind == _RELA else ".rel"
+                new = replace(section, name=kind + self.merged[target].name, info=target, data=b"")
+                known = by_target.get((target, section.kind), new)
+                by_target[target, section.kind] = replace(known, data=known.data + data)
         yield from by_target.values()
 
 
-def _relocations(section: _Section) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield place, symbol, type and addend of relocations; none of another kind of section."""
-    size = _RELOCATION_BYTES.get(section.kind, 0)
-    for at in range(0, len(section.data), size) if size else ():
-        place, how = struct.unpack_from("<QQ", section.data, at)
-        yield place, how >> 32, how & 0xFFFFFFFF, bytes(section.data[at + 16 : at + size])
+def _new_section(name: str, kind: int, data: bytes = b"") -> Section:
+    return Section(name, kind, flags=0, info=0, size=len(data), data=data)
 
 
-def _read(content: bytes) -> list[_Section]:
-    (start,) = struct.unpack_from("<Q", content, 40)
-    count, names_at = struct.unpack_from("<HH", content, 60)
-    heads = [_SECTION.unpack_from(content, start + _SECTION.size * i) for i in range(count)]
-    names = content[heads[names_at][4] :]
-    sections = []
-    for name, kind, flags, _, offset, size, link, info, align, entry_bytes in heads:
-        data = bytearray(content[offset : offset + size])
-        section = _Section(_text(names, name), kind, flags, link, info, align, entry_bytes, data)
-        sections.append(section)
-    return sections
-
-
-def _write(header: bytes, sections: Sequence[_Section]) -> bytes:
+def _write(header: bytes, sections: Sequence[Section]) -> bytes:
     """Return an ELF file with the head of another one, without segments."""
     names, heads, body = bytearray(), [], bytearray(header)
-    whole = [*sections, _Section(".shstrtab", _STRTAB)]
     places = []
-    for section in whole:
+    for name in (*(section.name for section in sections), ".shstrtab"):
         places.append(len(names))
-        names += section.name.encode() + b"\0"
-    whole[-1].data = names
-    for section, name in zip(whole, places, strict=True):
+        names += name.encode() + b"\0"
+    whole = [*sections, _new_section(".shstrtab", _STRTAB, bytes(names))]
+    for section, at in zip(whole, places, strict=True):
         body += bytes(-len(body) % max(1, section.align))
         heads.append(
-            _SECTION.pack(
-                name, section.kind, section.flags, 0, len(body), len(section.data),
+            SECTION_HEAD.pack(
+                at, section.kind, section.flags, 0, len(body), len(section.data),
                 section.link, section.info, section.align, section.entry_bytes,
             )
         )  # fmt: skip
         body += section.data
     body += bytes(-len(body) % 8)
     struct.pack_into("<QQ", body, 32, 0, len(body))
-    struct.pack_into("<HHHH", body, 56, 0, _SECTION.size, len(heads), len(heads) - 1)
+    struct.pack_into("<HHHH", body, 56, 0, SECTION_HEAD.size, len(heads), len(heads) - 1)
     return bytes(body) + b"".join(heads)
-
-
-def _text(table: bytes | bytearray, at: int) -> str:
-    return table[at : table.index(b"\0", at)].decode(errors="replace")
