@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import networkx as nx
-
+from perfassert.frontends.machine.dominators import (
+    Successors,
+    immediate_dominators,
+    postorder,
+    reachable,
+    reverse,
+)
 from perfassert.kernel.graph import loop_chain
 
 EXIT = -1  # in place of a block's number
@@ -104,21 +109,18 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
             leaders.add(index + 1)
     starts = sorted(leaders)
     number = {start: i for i, start in enumerate(starts)}
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(len(starts)))
-    graph.add_node(EXIT)
     edges: dict[int, list[ControlEdge]] = {}
     for i in range(len(starts)):
         stop = starts[i + 1] if i + 1 < len(starts) else count
         edges[i] = _edges(i, stop, jumps.get(stop - 1), number, count)
-        graph.add_edges_from((e.source, e.target) for e in edges[i])
-    reached = {0, *nx.descendants(graph, 0)} - {EXIT}
-    order = tuple(n for n in _reverse_postorder(graph) if n in reached)
-    graph = graph.subgraph(reached | {EXIT})
-    dominator = dict(nx.immediate_dominators(graph, 0))
-    dominator.pop(0, None)
+    following = {i: list(dict.fromkeys(e.target for e in own)) for i, own in edges.items()}
+    following[EXIT] = []
+    order = tuple(n for n in reversed(postorder(following, 0)) if n != EXIT)
+    reached = {*order}
+    successors = {n: following[n] for n in (*order, EXIT)}
+    dominator = immediate_dominators(successors, 0)
     dominator.pop(EXIT, None)
-    loops, irreducible = _loops(graph, order, dominator)
+    loops, irreducible = _loops(successors, order, dominator)
     innermost = dict.fromkeys(reached, -1)
     for loop in loops:  # outer loops come first
         for block in loop.blocks:
@@ -134,7 +136,7 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
             if edge.target != EXIT:
                 predecessors[edge.target].append(edge)
     return Flow(
-        blocks, order, loops, dominator, immediate_postdominators(graph),
+        blocks, order, loops, dominator, immediate_postdominators(successors),
         {b: tuple(e) for b, e in predecessors.items()}, irreducible,
     )  # fmt: skip
 
@@ -152,36 +154,32 @@ def _edges(
     return edges
 
 
-def _reverse_postorder(graph: nx.DiGraph) -> list[int]:
-    return list(reversed(list(nx.dfs_postorder_nodes(graph, 0))))
-
-
-def immediate_postdominators(graph: nx.DiGraph) -> dict[int, int]:
+def immediate_postdominators(successors: Successors) -> dict[int, int]:
     """Return the immediate postdominators; endless loops are given an edge to :data:`EXIT`."""
-    backward = graph.reverse(copy=True)
-    for component in nx.strongly_connected_components(graph):
-        leaves = any(t not in component for n in component for t in graph.successors(n))
-        if not leaves and EXIT not in component:
-            backward.add_edge(EXIT, min(component))
-    tree = dict(nx.immediate_dominators(backward, EXIT))
-    return {n: d for n, d in tree.items() if n != EXIT}
+    backward = reverse(successors)
+    leaving = reachable(backward, EXIT)
+    for node in sorted({*successors} - leaving):
+        endless = reachable(successors, node)
+        if node == min(endless) and all(node in reachable(successors, n) for n in endless):
+            backward[EXIT].append(node)
+    return immediate_dominators(backward, EXIT)
 
 
 def _loops(
-    graph: nx.DiGraph, order: Sequence[int], dominator: Mapping[int, int]
+    successors: Successors, order: Sequence[int], dominator: Mapping[int, int]
 ) -> tuple[tuple[NaturalLoop, ...], frozenset[int]]:
     """Return natural loops, those with the same header merged; outer before inner."""
     position = {block: i for i, block in enumerate(order)}
     latches: dict[int, list[int]] = {}
     irreducible = set()
     for source in order:
-        for target in graph.successors(source):
+        for target in successors[source]:
             if target != EXIT and position[target] <= position[source]:
                 if is_above(target, source, dominator):
                     latches.setdefault(target, []).append(source)
                 else:
                     irreducible.add(target)
-    bodies = {}
+    bodies, predecessors = {}, reverse(successors)
     for header, ends in latches.items():
         body = {header}
         stack = list(ends)
@@ -189,7 +187,7 @@ def _loops(
             block = stack.pop()
             if block not in body:
                 body.add(block)
-                stack.extend(p for p in graph.predecessors(block))
+                stack.extend(predecessors[block])
         bodies[header] = frozenset(body)
     headers = sorted(bodies, key=lambda h: (-len(bodies[h]), position[h]))
     loops: list[NaturalLoop] = []

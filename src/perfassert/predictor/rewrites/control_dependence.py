@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import networkx as nx
-
 from perfassert.frontends.machine.control_flow import EXIT, immediate_postdominators, is_above
 from perfassert.kernel.program import Program
 
@@ -15,12 +13,11 @@ class ControlDependence:
         kept = {b: block for b in program.order
                 if (block := program.blocks.get(b)) is not None and not block.skipped}  # fmt: skip
         self._block_of = {i: b for b, block in kept.items() for i in range(block.start, block.stop)}
-        graph: nx.DiGraph = nx.DiGraph()
-        graph.add_node(EXIT)
-        for b, block in kept.items():
-            following = [s for s in block.successors if s in kept] or [EXIT]
-            graph.add_edges_from((b, s) for s in following)
-        self._postdominator = immediate_postdominators(graph)
+        following = {
+            b: [s for s in dict.fromkeys(block.successors) if s in kept] or [EXIT]
+            for b, block in kept.items()
+        }
+        self._postdominator = immediate_postdominators({**following, EXIT: []})
 
     def block(self, instruction: int) -> int:
         """The block of an instruction; -1 where it lies in none."""
