@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import perfassert as pa
 from perfassert.engines.pipeline.bounds import bounds
-from perfassert.engines.pipeline.compiled import available, run_compiled
+from perfassert.engines.pipeline.compiled import available, run_compiled, time_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit
 
@@ -136,7 +136,10 @@ def test_fast_forward_equals_plain_equals_reference(start, order):
         if not small(unit):
             continue
         plain = outcome(run_compiled(unit, fast_forward=False), unit.in_order)
-        assert outcome(run_compiled(unit, fast_forward=True), unit.in_order) == plain, seed
+        fast = run_compiled(unit, fast_forward=True)
+        assert outcome(fast, unit.in_order) == plain, seed
+        timed = time_compiled(unit, limit=0)
+        assert (timed.end, timed.instructions) == (fast.end, fast.instructions), seed
         if seed % 4 == 0:  # the reference is slow; a longer run by hand takes every seed
             assert outcome(Reference(unit).run(), unit.in_order) == plain, seed
 

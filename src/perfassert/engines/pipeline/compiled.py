@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from itertools import accumulate
 from operator import itemgetter
@@ -14,6 +15,7 @@ from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import WarpProgram
 from perfassert.engines.pipeline.results import (
     MOST_EVENTS,
+    Duration,
     StallProfile,
     Totals,
     TraceEvent,
@@ -25,6 +27,8 @@ from perfassert.kernel.graph import BodyItem, ItemKind
 
 _LIMIT = 2**61  # ticks; beyond this, times and sums of times could overflow 64 bits
 _core = partial(compiled_core, "pipeline")
+_TIME, _TOTALS, _PROFILE = range(3)  # what is heard of a run
+_DURATION = len(fields(Duration))  # words
 _KINDS = ("launched", "issued", "completed", "barrier", "retired")
 
 
@@ -42,7 +46,44 @@ def run_compiled(
     """
     window = max(window[0], 0), min(window[1], _LIMIT)
     traced = window[0] < window[1]
-    words = _head(unit, fast_forward and not traced, limit, window if traced else (0, 0))
+    heard = _PROFILE if unit.profile else _TOTALS
+    window = window if traced else (0, 0)
+    result = _simulate(unit, heard, fast_forward and not traced, limit, window)
+    rest = list(result[_DURATION + 5 :])
+    operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
+    nodes = unit.graph_nodes
+    cuts = tuple(accumulate((operations, pipes, nodes, pipes)))
+    launched, retired, not_selected, drained, resident = result[_DURATION : _DURATION + 5]
+    return Totals(
+        **asdict(_duration(result)),
+        launched=launched,
+        retired=retired,
+        not_selected=not_selected,
+        drained=drained,
+        resident=resident,
+        issued=rest[: cuts[0]],
+        busy=rest[cuts[0] : cuts[1]],
+        dependence=rest[cuts[1] : cuts[2]],
+        pipeline=rest[cuts[2] : cuts[3]],
+        profile=_profile(unit, rest[cuts[3] :]) if unit.profile else None,
+        trace=_trace(unit, rest[cuts[3] + _profile_words(unit) :]),
+    )
+
+
+def time_compiled(unit: Unit, limit: int) -> Duration:
+    """Run a unit that :func:`fits` for its time alone, of at most about ``limit`` instructions."""
+    return _duration(_simulate(unit, _TIME, True, limit, (0, 0)))
+
+
+def _duration(words: Sequence[int]) -> Duration:
+    end, instructions, simulated, cut_short, half_time, half_count = words[:_DURATION]
+    return Duration(end, instructions, simulated, bool(cut_short), half_time, half_count)
+
+
+def _simulate(
+    unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
+) -> array[int]:
+    words = _head(unit, heard, fast_forward, limit, window)
     words.extend(_body(unit.programs))
     result = array("q")
     try:
@@ -51,28 +92,7 @@ def run_compiled(
         raise deadlock(waiting.args[0]) from None
     except OverflowError:  # too many events
         raise trace_full() from None
-    head, rest = result[:10], list(result[10:])
-    operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
-    nodes = unit.graph_nodes
-    cuts = tuple(accumulate((operations, pipes, nodes, pipes)))
-    return Totals(
-        end=head[0],
-        simulated=head[1],
-        cut_short=bool(head[2]),
-        half_time=head[3],
-        half_count=head[4],
-        launched=head[5],
-        retired=head[6],
-        not_selected=head[7],
-        drained=head[8],
-        resident=head[9],
-        issued=rest[: cuts[0]],
-        busy=rest[cuts[0] : cuts[1]],
-        dependence=rest[cuts[1] : cuts[2]],
-        pipeline=rest[cuts[2] : cuts[3]],
-        profile=_profile(unit, rest[cuts[3] :]) if unit.profile else None,
-        trace=_trace(unit, rest[cuts[3] + _profile_words(unit) :]),
-    )
+    return result
 
 
 def _trace(unit: Unit, words: Sequence[int]) -> list[TraceEvent]:
@@ -121,12 +141,14 @@ def fits(unit: Unit) -> bool:
     return longest * unit.warps * unit.resident * rounds < _LIMIT
 
 
-def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -> array[int]:
+def _head(
+    unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
+) -> array[int]:
     words = array("q", (
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
-        unit.graph_nodes, unit.stagger, int(unit.profile), *window, MOST_EVENTS,
+        unit.graph_nodes, unit.stagger, heard, *window, MOST_EVENTS,
     ))  # fmt: skip
     words.extend(unit.variant)
     words.extend(map(int, unit.pipelines.per_scheduler))

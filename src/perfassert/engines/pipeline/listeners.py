@@ -35,7 +35,10 @@ class Accounting:
         self._issued, self._busy = [0] * operations, [0] * names
         self._dependence, self._pipeline = [0] * unit.graph_nodes, [0] * names
         self.totals = Totals(
-            0, self._issued, self._busy, 0, 0, self._dependence, self._pipeline, 0, 0, 0, 0
+            issued=self._issued,
+            busy=self._busy,
+            dependence=self._dependence,
+            pipeline=self._pipeline,
         )
 
     def hear(self, event: Event) -> None:

@@ -33,7 +33,7 @@ class Reference:
         machine = InOrderMachine if unit.in_order else DataflowMachine
         totals = accounting.totals
         totals.end = machine(unit, listeners).run()
-        totals.simulated = sum(totals.issued)
+        totals.instructions = totals.simulated = sum(totals.issued)
         totals.profile = profiling.profile if profiling else None
         totals.trace = tracing.trace if tracing else []
         return totals

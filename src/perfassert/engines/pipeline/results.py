@@ -169,27 +169,34 @@ class StallProfile:
 
 
 @dataclass(slots=True)
-class Totals:
-    """Counts and ticks, by operation class and by pipeline; ``dependence`` is by graph node.
+class Duration:
+    """The end of a run in ticks, and its instructions, of which so many were ``simulated``.
 
     ``half_time`` and ``half_count`` are the end and the instructions of the first half of a limited
     simulation, if it was cut short.
     """
 
-    end: int
-    issued: Sequence[int]
-    busy: Sequence[int]
-    launched: int
-    retired: int
-    dependence: Sequence[int]
-    pipeline: Sequence[int]
-    not_selected: int
-    drained: int
-    resident: int
-    simulated: int
+    end: int = 0
+    instructions: int = 0
+    simulated: int = 0
     cut_short: bool = False
     half_time: int = 0
     half_count: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Totals(Duration):
+    """Counts and ticks, by operation class and by pipeline; ``dependence`` is by graph node."""
+
+    issued: Sequence[int]
+    busy: Sequence[int]
+    launched: int = 0
+    retired: int = 0
+    dependence: Sequence[int]
+    pipeline: Sequence[int]
+    not_selected: int = 0
+    drained: int = 0
+    resident: int = 0
     profile: StallProfile | None = None
     trace: list[TraceEvent] = field(default_factory=list)
 
@@ -197,7 +204,7 @@ class Totals:
         """Return the public result, in cycles."""
         ticks = unit.pipelines.ticks
         operations, names = unit.pipelines.operations, unit.pipelines.names
-        count = sum(self.issued)
+        count = self.instructions
         blamed = {node: d / ticks for node, d in enumerate(self.dependence) if d}
         events = EventTotals(
             issued=dict(zip(operations, self.issued, strict=True)),

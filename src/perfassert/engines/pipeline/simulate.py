@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import compile_programs
-from perfassert.engines.pipeline.reference import Reference
-from perfassert.engines.pipeline.results import Simulation, Totals
+from perfassert.engines.pipeline.results import Duration, Simulation, Totals
 from perfassert.errors import GraphError, LaunchError, PerfAssertError, in_short
 from perfassert.kernel.graph import MOST_WARPS, InstructionGraph, Latency, LatencyRule
 from perfassert.quantity import to_boolean, to_integer
@@ -101,6 +101,8 @@ def run_unit(unit: Unit, fast_forward: bool, window: tuple[int, int] = (0, 0)) -
     count = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
     if count > _REFERENCE_LONGEST:
         raise _too_long(f"{count}")
+    from perfassert.engines.pipeline.reference import Reference
+
     return Reference(unit, window).run().simulation(unit, "reference")
 
 
@@ -111,8 +113,8 @@ def _too_long(count: str) -> GraphError:
     )
 
 
-def run_bounded(unit: Unit, limit: int) -> Totals:
-    """Run at most about ``limit`` instructions; the totals say if they were cut short.
+def run_bounded(unit: Unit, limit: int) -> Duration:
+    """Run at most about ``limit`` instructions; the duration says if they were cut short.
 
     If times do not fit into the compiled engine, only as many blocks run as the reference engine
     can simulate in a moment.
@@ -122,14 +124,32 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
         PerfAssertError: the compiled engine is not installed. The reference engine would be cut
             short earlier and give a different time.
     """
-    from dataclasses import replace
+    from perfassert.engines.pipeline.compiled import fits, time_compiled
 
-    from perfassert.engines.pipeline.compiled import available, fits, run_compiled
+    _require_compiled()
+    return time_compiled(unit, limit) if fits(unit) else _run_few(unit)
+
+
+def profile_bounded(unit: Unit, limit: int) -> Totals:
+    """Run as :func:`run_bounded`, with the time of the warps at each node."""
+    from perfassert.engines.pipeline.compiled import fits, run_compiled
+
+    _require_compiled()
+    unit = replace(unit, profile=True)
+    return run_compiled(unit, True, limit) if fits(unit) else _run_few(unit)
+
+
+def _require_compiled() -> None:
+    from perfassert.engines.pipeline.compiled import available
 
     if not available():
         raise PerfAssertError(MISSING_ENGINE)
-    if fits(unit):
-        return run_compiled(unit, True, limit)
+
+
+def _run_few(unit: Unit) -> Totals:
+    """Run as many blocks as the reference engine can simulate in a moment."""
+    from perfassert.engines.pipeline.reference import Reference
+
     length = unit.block_length
     if length * unit.resident > _REFERENCE_LONGEST:
         raise LaunchError(

@@ -19,7 +19,7 @@ from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers, plugged_optimizers
 from perfassert.engines.advisor.rewrites import ResizeBlocks
 from perfassert.engines.pipeline.results import Totals
-from perfassert.engines.pipeline.simulate import run_bounded
+from perfassert.engines.pipeline.simulate import profile_bounded
 from perfassert.errors import PluginWarning
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
@@ -172,10 +172,10 @@ def _profile(prediction: Any, model: Model, predict: Predict) -> _Profiled:
     code = Code.of(kernel.program) if kernel.program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
-    totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
+    totals = profile_bounded(model.unit, _LIMIT)
     whole = model.by_hand or represents_all_blocks(totals, model.unit)
     if not whole and (shorter := shorter_units(model, _LIMIT)):
-        totals = run_bounded(replace(shorter[1], profile=True), _LIMIT)
+        totals = profile_bounded(shorter[1], _LIMIT)
     samples = _samples(model, totals, slower)
     blamed = blame(code, samples, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, samples.total.all)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.results import Totals
+from perfassert.engines.pipeline.results import Duration
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind
 from perfassert.predictor.model import Model
 
@@ -21,9 +21,11 @@ _FEWEST = 4  # iterations that are left of a loop
 _APART = 1.5  # times as long as the shorter one the longer one is, at least
 
 
-def represents_all_blocks(totals: Totals, unit: Unit) -> bool:
+def represents_all_blocks(duration: Duration, unit: Unit) -> bool:
     """Return True if a simulation was not cut short, or has seen enough blocks end."""
-    return not totals.cut_short or totals.simulated >= _ENDED * unit.block_length * unit.resident
+    return (
+        not duration.cut_short or duration.simulated >= _ENDED * unit.block_length * unit.resident
+    )
 
 
 def shorter_units(model: Model, limit: int) -> tuple[Unit, Unit] | None:

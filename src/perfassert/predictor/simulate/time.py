@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.results import Totals
+from perfassert.engines.pipeline.results import Duration
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
@@ -203,12 +203,12 @@ def _run(model: Model) -> UnitRun:
     unit = model.unit
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
-    totals = run_bounded(unit, limit)
-    whole = model.by_hand or represents_all_blocks(totals, unit)
+    duration = run_bounded(unit, limit)
+    whole = model.by_hand or represents_all_blocks(duration, unit)
     shorter = None if whole else shorter_units(model, limit)
-    simulated = totals.simulated
+    simulated = duration.simulated
     if shorter is None:
-        run = _run_staggered(model, unit, limit, totals)
+        run = _run_staggered(model, unit, limit, duration)
         end, assumptions = run.end, run.assumptions
     else:
         near, run = (_run_staggered(model, u, limit, run_bounded(u, limit)) for u in shorter)
@@ -246,17 +246,17 @@ class _StaggeredRuns(NamedTuple):
     assumptions: tuple[Assumption, ...]
 
 
-def _run_staggered(model: Model, unit: Unit, limit: int, totals: Totals) -> _StaggeredRuns:
-    """``totals``: of the unit with its first blocks in step."""
+def _run_staggered(model: Model, unit: Unit, limit: int, duration: Duration) -> _StaggeredRuns:
+    """``duration``: of the unit with its first blocks in step."""
     instructions = unit.block_length * unit.blocks
-    assumptions, end = _extrapolate_end(totals, instructions)
+    assumptions, end = _extrapolate_end(duration, instructions)
     ends = [end]
     if not model.by_hand and unit.resident > 1:
-        staggers = _start_phases(unit, end, totals)
+        staggers = _start_phases(unit, end, duration)
         # With one more set of blocks, less one set alone: without the time until all have started.
         wave, more = unit.resident, unit.blocks + unit.resident
         units = [replace(unit, stagger=s, blocks=b) for s in staggers for b in (wave, more)]
-        run_each = map_in_threads if totals.simulated >= _WORTH_THREADS else map
+        run_each = map_in_threads if duration.simulated >= _WORTH_THREADS else map
         further = limit * more // unit.blocks  # by as much as there is more
         apart = iter(run_each(lambda u: run_bounded(u, further), units))
         for stagger, alone, together in zip(staggers, apart, apart, strict=True):
@@ -265,7 +265,7 @@ def _run_staggered(model: Model, unit: Unit, limit: int, totals: Totals) -> _Sta
                 ends.append(_extrapolate_end(together, unit.block_length * more)[1] - first)
     end = fmean(ends)
     spread = (max(ends) - min(ends)) / end if end else 0.0
-    return _StaggeredRuns(end, spread, totals.simulated, assumptions)
+    return _StaggeredRuns(end, spread, duration.simulated, assumptions)
 
 
 def _unevenness_factor(model: Model, end: float) -> float:
@@ -297,8 +297,8 @@ def _one_block(unit: Unit) -> tuple[float, int]:
 
 def _end_of(unit: Unit, blocks: int) -> float:
     """Ticks that so many blocks of a unit take by themselves."""
-    totals = run_bounded(replace(unit, blocks=blocks), _ISSUED_LIMIT)
-    return _extrapolate_end(totals, unit.block_length * blocks)[1]
+    duration = run_bounded(replace(unit, blocks=blocks), _ISSUED_LIMIT)
+    return _extrapolate_end(duration, unit.block_length * blocks)[1]
 
 
 def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
@@ -308,7 +308,7 @@ def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
     return (Assumption(text),)
 
 
-def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
+def _start_phases(unit: Unit, end: float, duration: Duration) -> tuple[int, ...]:
     """Return the staggers in ticks that spread the first blocks' starts over a block's time.
 
     Simulated blocks that start together stay in step, which real ones do not for long. One stagger
@@ -320,25 +320,25 @@ def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
     """
     apart = end / unit.blocks
     staggers = [int(apart * share) for share in _PHASES]
-    return tuple(s for s in staggers if _all_started(unit, s, totals))
+    return tuple(s for s in staggers if _all_started(unit, s, duration))
 
 
-def _all_started(unit: Unit, stagger: int, totals: Totals) -> bool:
+def _all_started(unit: Unit, stagger: int, duration: Duration) -> bool:
     """Return True if blocks so far apart have all started in the first half of the simulation."""
-    return not totals.cut_short or stagger * (unit.resident - 1) <= totals.end / 2
+    return not duration.cut_short or stagger * (unit.resident - 1) <= duration.end / 2
 
 
-def _extrapolate_end(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
+def _extrapolate_end(duration: Duration, instructions: int) -> tuple[tuple[Assumption, ...], float]:
     """Return the end in ticks; what was not simulated goes on at the rate of the second half."""
-    if not totals.cut_short:
-        return (), totals.end
-    count = sum(totals.issued)
-    rate = (totals.end - totals.half_time) / (count - totals.half_count)
+    if not duration.cut_short:
+        return (), duration.end
+    count = duration.instructions
+    rate = (duration.end - duration.half_time) / (count - duration.half_count)
     text = (
-        f"no recurrence within {totals.simulated} simulated instructions: the time of the other "
+        f"no recurrence within {duration.simulated} simulated instructions: the time of the other "
         f"{instructions - count} of {instructions} is extrapolated"
     )
-    return (Assumption(text),), totals.end + rate * (instructions - count)
+    return (Assumption(text),), duration.end + rate * (instructions - count)
 
 
 def _limits(model: Model, alone: Mapping[str, float]) -> dict[str, float]:

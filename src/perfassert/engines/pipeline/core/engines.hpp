@@ -7,6 +7,7 @@
 namespace perfassert {
 
 Result run_dataflow(const Unit& unit);
+Result time_in_order(const Unit& unit);  // nothing but the time
 Result run_in_order(const Unit& unit);
 Result run_in_order_observed(const Unit& unit);  // with a profile, a trace or both
 

@@ -133,6 +133,7 @@ template <class Self, class State> class Engine {
       if (s.by_age.empty()) break;
       self().issue_all();
       if (u.fast_forward) detect();
+      if (watch.over(simulated, s.now, s.heard, result)) break;
       i64 next = self().next_time();
       if (next == kNever) {  // there must be a block that is complete (one without instructions)
         if (!self().complete_now()) throw Deadlock{self().waiting_node()};
@@ -140,11 +141,11 @@ template <class Self, class State> class Engine {
       }
       tell(Elapsed{next - s.now, s.live_warps, self().drained_warps()});
       self().advance_to(next);
-      if (watch.over(simulated, s.now, s.heard, result)) break;
     }
     result.end = s.now;
     for (i64 pipe = 0; pipe < u.pipes && !result.cut_short; ++pipe)
       if (u.depth[pipe] < 0) result.end = std::max(result.end, s.free_at[u.copy[pipe][0]]);
+    result.instructions = s.heard.instructions();
     result.simulated = simulated;
     s.heard.report(u, result.heard);
     return result;

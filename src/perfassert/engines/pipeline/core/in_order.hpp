@@ -6,10 +6,12 @@
 
 namespace perfassert {
 
+// What times depend on stands in one cache line, what stalls are told by behind it. `resume`: not
+// before its last issue's stall is over.
 struct alignas(64) Warp {
-  i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
-      fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1, pipe = 0;  // resume: not before its last issue's stall is over
+  i64 pc = 0, ready = 0, head_since = 0, last = 0, fence = 0, resume = 0, pipe = 0;
   bool finished = false, at_barrier = false, eligible = false;
+  i64 passed_over = 0, blamed = -1, last_node = -1, fence_node = -1, blamed_use = -1, issued_at = -1;
 };
 
 template <class Heard> struct InOrderState : UnitState<Heard> {
@@ -82,7 +84,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   i64 first_end = kNever;               // when the first live block is complete
   std::vector<std::uint64_t> able;      // warps that a scheduler can issue now
   std::vector<i64> due;                 // per scheduler: nothing can happen before
-  struct Wait { i64 until, warp; };
+  struct Wait { i64 until; std::int32_t warp, pipe; };
   std::vector<Wait> waiting;            // [scheduler][place]
   // What belongs to a scheduler: those who wait, pipelines with eligible warps as bits, and its part
   // of what has [scheduler][pipe].
@@ -221,12 +223,14 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     }
   }
 
-  // The latest of several times and who it is of; among equal ones the last of the graph.
+  // The latest of several times and, where that is heard, who it is of; among equal ones the last of
+  // the graph.
   struct Latest {
     i64 when, who, by;
     void add(i64 t, i64 node, i64 use) {
       bool later = (t > when) | ((t == when) & (node > who));
       when = std::max(t, when);
+      if (!Heard::kStalls) return;
       who = either(later, node, who);
       by = either(later, use, by);
     }
@@ -243,17 +247,19 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       add_uses(w, *place.code, found);
     warp.head_since = std::max(warp.head_since, warp.resume);
     warp.pipe = op.pipe;
-    warp.blamed = found.who;
-    warp.blamed_use = found.by;
+    if (Heard::kStalls) {
+      warp.blamed = found.who;
+      warp.blamed_use = found.by;
+    }
     warp.ready = std::max({found.when, warp.head_since, s.now});
   }
   void prepare(i64 w) {
     Warp& warp = s.warps[w];
     look_ahead(w, warp, places[w]);
     i64 sched = scheduler(w);
-    due[sched] = std::min(due[sched], warp.ready);
+    due[sched] = std::min(due[sched], slot_from(warp.ready));
     if (__builtin_expect(warp.ready <= s.now, 0)) { released = true; admit(w, schedulers[sched]); return; }
-    wait(w, schedulers[sched], warp.ready);
+    wait(warp, w, schedulers[sched]);
   }
 
   void add_uses(i64 w, const Code& c, Latest& latest) {
@@ -285,12 +291,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   }
 
   // Warps that will be ready stand in line, the first one last: most come in near there.
-  void wait(i64 w, Scheduler& at, i64 until) {
+  void wait(const Warp& warp, i64 w, Scheduler& at) {
     Wait* place = at.line + at.count++;
-    for (; place > at.line && place[-1].until < until; --place) *place = place[-1];
-    *place = {until, w};
+    for (; place > at.line && place[-1].until < warp.ready; --place) *place = place[-1];
+    *place = {warp.ready, (std::int32_t)w, (std::int32_t)warp.pipe};
   }
-  i64 first_ready(const Scheduler& at) const { return at.count ? at.line[at.count - 1].until : kNever; }
   void wake(Scheduler& at) {
     while (at.count && at.line[at.count - 1].until <= s.now) admit(at.line[--at.count].warp, at);
   }
@@ -331,14 +336,20 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     return (some >> first | some << ((count - first) & 63)) & ~0ull >> (64 - count);
   }
 
-  // A bound: pipelines that others take meanwhile only make it later.
+  // The first issue slot that does not lie before a time.
+  i64 slot_from(i64 t) const { return u.width ? cycle.up(t) : t; }
+
+  // A bound: pipelines that others take meanwhile only make it later. A warp that will be ready
+  // before its pipeline is free need not be looked at then, unless somebody hears it.
   [[gnu::always_inline]] i64 next_due(const Scheduler& at) {
-    i64 free = kNever;
+    i64 due = kNever;
     const i64* free_at = s.free_at.data();
     for (std::uint64_t bits = at.active; bits; bits &= bits - 1)
-      free = std::min(free, free_at[at.copies[__builtin_ctzll(bits)]]);
-    free = std::max(free, s.now + 1);
-    return std::min(first_ready(at), u.width ? cycle.up(free) : free);
+      due = std::min(due, free_at[at.copies[__builtin_ctzll(bits)]]);
+    due = std::max(due, s.now + 1);
+    for (const Wait* next = at.line + at.count; next-- > at.line && next->until < due;)
+      due = Heard::kAttributes ? next->until : std::min(due, std::max(next->until, free_at[at.copies[next->pipe]]));
+    return slot_from(due);
   }
 
   // The last one served or, in turns, those after it.
@@ -378,7 +389,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       i64 pipe = __builtin_ctzll(bits);
       if (s.free_at[at.copies[pipe]] > s.now) continue;
       for (i64 word = 0; word < words; ++word) able[word] |= at.eligible[pipe * words + word];
-      at.opportunities[pipe] += u.width == 1;
+      at.opportunities[pipe] += Heard::kStalls && u.width == 1;
       any = true;
     }
     if (!any) return -1;
@@ -392,7 +403,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   }
   // The same without loops over words and with hardly a branch: what is not meant is masked.
   [[gnu::always_inline]] i64 choose_in_word(Scheduler& at) {
-    const i64 now = s.now, counted = one_slot();
+    const i64 now = s.now, counted = Heard::kStalls && one_slot();
     const i64* free_at = s.free_at.data();
     std::uint64_t able = 0;
     for (std::uint64_t bits = at.active; bits; bits &= bits - 1) {
@@ -433,7 +444,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     const Place& place = places[w];
     const Code& c = *place.code;
     const Op& node = place.operations[warp.pc];
-    tell_stalls(warp, c, node, at);
+    if (Heard::kStalls) tell_stalls(warp, c, node, at);
     warp.eligible = false;
     std::uint64_t* mask = at.eligible + node.pipe * word_count();
     std::uint64_t& word = mask[kNarrow ? 0 : place.bit >> 6];
@@ -449,7 +460,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     ++simulated;
     tell(Issued{s.now, block_of(w), w, sched, c.first_node + c.rest[warp.pc].number,
                 node.origin, node.op, node.pipe, node.issue});
-    warp.head_since = warp.issued_at = s.now + slot_ticks();
+    warp.head_since = s.now + slot_ticks();
+    if (Heard::kStalls) warp.issued_at = warp.head_since;
     warp.resume = s.now + node.stall;
     if (node.signals && signal(w, c, node, done + node.completion)) return;
     if (__builtin_expect(node.fence, 0)) { arrive(w, node); return; }
@@ -457,7 +469,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (!kNarrow || !node.followed) { advance(w, c); return; }
     ++warp.pc;  // as `advance`, where it is known who is due and that it has to wait
     look_ahead(w, warp, place);
-    wait(w, at, warp.ready);
+    wait(warp, w, at);
   }
 
   // Pass the servers one after the other; the queue before the first one has so many places.
@@ -507,7 +519,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     ring[node.fill_at] = when;
     bool later = (when > warp.last) | ((when == warp.last) & (node.origin > warp.last_node));
     warp.last = std::max(when, warp.last);
-    warp.last_node = either(later, node.origin, warp.last_node);
+    if (Heard::kStalls) warp.last_node = either(later, node.origin, warp.last_node);
     tell(Completed{when, block_of(w), w, node.origin});
     if (__builtin_expect(!node.more_fills, 1)) return;
     const i64 *counter = counters(w), *ordinal = ordinals(w);
@@ -642,7 +654,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (clip(a.last, s.now) != clip(b.last, before.now) ||
         clip(a.fence, s.now) != clip(b.fence, before.now))
       return false;
-    if (a.last > s.now && a.last_node != b.last_node) return false;
+    if (Heard::kStalls && a.last > s.now && a.last_node != b.last_node) return false;
     if (a.finished)
       return clip(a.head_since, s.now) == clip(b.head_since, before.now);
     if (!same_time(a.head_since, s.now, b.head_since, before.now)) return false;
@@ -650,8 +662,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (!a.at_barrier) {
       if (!same_time(a.ready, s.now, b.ready, before.now)) return false;
       if (u.oldest_first && a.eligible && held(a, s.now) != held(b, before.now)) return false;
-      if (a.ready > a.head_since && a.blamed != b.blamed) return false;
-      if (a.eligible && u.width == 1) {
+      if (Heard::kStalls && a.ready > a.head_since && a.blamed != b.blamed) return false;
+      if (Heard::kStalls && a.eligible && u.width == 1) {
         i64 at = scheduler(w) * u.pipes + head(w).pipe;
         bool still = a.ready == b.ready;
         i64 x = s.opportunities[at] - a.passed_over, y = before.opportunities[at] - b.passed_over;
@@ -739,7 +751,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       for (i64 w = sched; w < (i64)s.warps.size(); w += u.schedulers) {
         const Warp& warp = s.warps[w];
         bool waits = s.slots[slot_of(w)].live && !warp.finished && !warp.at_barrier && !warp.eligible;
-        if (waits) wait(w, at, warp.ready);
+        if (waits) wait(warp, w, at);
       }
       due[sched] = next_due(at);
     }

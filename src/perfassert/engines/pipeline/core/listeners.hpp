@@ -21,9 +21,26 @@ struct Served { i64 pipe, ticks; };
 struct Completed { i64 when, block, warp, origin; };  // may be told ahead of time
 struct Barrier { i64 now, block, warp, origin; };     // the last warp of the block has come
 
+// How many instructions were issued, which is all that a time needs.
+struct Counting {
+  static constexpr bool kStalls = false;      // whether it hears why a warp has waited
+  static constexpr bool kAttributes = false;  // whether whom a warp waits for is part of the state
+  i64 issued = 0;
+
+  explicit Counting(const Unit&) {}
+
+  template <class Event> void on(const Event&) {}
+  void on(const Issued&) { ++issued; }
+  i64 instructions() const { return issued; }
+  bool same(i64, i64, const Counting&) const { return true; }
+  size_t words() const { return 1; }
+  void repeat(const Counting& before, i64 times) { issued += times * (issued - before.issued); }
+  void report(const Unit&, std::vector<i64>&) const {}
+};
+
 // Totals, as results.py has them.
 struct Accounting {
-  static constexpr bool kAttributes = false;  // whether whom a warp waits for is part of the state
+  static constexpr bool kStalls = true, kAttributes = false;
   i64 launched = 0, retired = 0, not_selected = 0, drained = 0, resident = 0;
   std::vector<i64> issued, busy, dependence, pipeline;
 
@@ -71,7 +88,7 @@ struct Accounting {
 // What warps' time at a node was spent on, and on whom; of some also the part in which their
 // scheduler idled.
 struct Profiling {
-  static constexpr bool kAttributes = true;
+  static constexpr bool kStalls = true, kAttributes = true;
   enum WaitTicks { kIssued, kStall, kStallIdle, kNotSelected, kPipe, kPipeIdle, kFence, kFenceIdle, kSpent };
   i64 ticks, warps;
   std::vector<i64> spent, waited;         // by node, by use (two each)
@@ -144,7 +161,7 @@ struct Profiling {
     Accounting::repeat_words(issues, before.issues, times);
   }
   void report(const Unit& u, std::vector<i64>& out) const {
-    if (!u.profile) return;
+    if (u.heard != kProfile) return;
     auto node = spent.begin(), use = waited.begin();
     for (auto& p : u.programs) {  // of each its nodes, then its uses
       auto last_node = node + kSpent * (i64)p.nodes.size(), last_use = use + 2 * (i64)uses_of(p);
@@ -158,7 +175,7 @@ struct Profiling {
 
 // Events of a window, as (time, kind, block, warp of the block, node of the graph).
 struct Tracing {
-  static constexpr bool kAttributes = false;
+  static constexpr bool kStalls = false, kAttributes = false;
   static constexpr size_t kWords = 5;
   enum Kind { kLaunched, kIssued, kCompleted, kBarrier, kRetired };
   i64 from, to, warps;
@@ -190,7 +207,7 @@ struct Tracing {
 
 // Several listeners as one.
 template <class... All> struct Listeners : All... {
-  static constexpr bool kAttributes = (All::kAttributes || ...);
+  static constexpr bool kStalls = (All::kStalls || ...), kAttributes = (All::kAttributes || ...);
   explicit Listeners(const Unit& u) : All(u)... {}
   template <class Event> void on(const Event& e) { (static_cast<All&>(*this).on(e), ...); }
   bool same(i64 warp, i64 eligible, const Listeners& before) const {

@@ -11,7 +11,8 @@ using namespace perfassert;
 
 Result run(const Unit& unit) {
   if (!unit.in_order) return run_dataflow(unit);
-  return unit.profile || unit.to ? run_in_order_observed(unit) : run_in_order(unit);
+  if (unit.heard == kTime) return time_in_order(unit);
+  return unit.heard == kProfile || unit.to ? run_in_order_observed(unit) : run_in_order(unit);
 }
 
 // Other threads of Python go on meanwhile.
@@ -28,7 +29,7 @@ PyObject* simulate(PyObject*, PyObject* argument) {
     Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
     Unit unit = read_unit(in);
     Result r = [&unit] { Released released; return run(unit); }();
-    std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count};
+    std::vector<i64> out{r.end, r.instructions, r.simulated, r.cut_short, r.half_time, r.half_count};
     out.insert(out.end(), r.heard.begin(), r.heard.end());
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),
                                      (Py_ssize_t)(out.size() * sizeof(i64)));

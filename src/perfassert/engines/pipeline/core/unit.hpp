@@ -38,9 +38,11 @@ struct Program {
   }
 };
 
+enum { kTime, kTotals, kProfile };  // what is heard of a run
+
 struct Unit {
   i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
-      fast_forward, limit, origins, stagger, profile, from, to, events;  // from, to: the window of a trace; the most events in it
+      fast_forward, limit, origins, stagger, heard, from, to, events;  // from, to: the window of a trace; the most events in it
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<i64> depth;  // per pipeline: places of the queue behind it, 0 for none; -1: a server
@@ -51,7 +53,7 @@ struct Unit {
   i64 copies = 0;
 };
 
-struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; std::vector<i64> heard; };
+struct Result { i64 end = 0, instructions = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; std::vector<i64> heard; };
 
 // Nothing can happen any more: the node of the graph at which a warp waits.
 struct Deadlock { i64 node; };
@@ -117,7 +119,7 @@ inline Unit read_unit(Reader& in) {
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
                  &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins, &u.stagger,
-                 &u.profile, &u.from, &u.to, &u.events})
+                 &u.heard, &u.from, &u.to, &u.events})
     *f = in.next();
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
