@@ -67,11 +67,10 @@ def dask_address(workers: int) -> Iterator[str | None]:
 
 
 def predict(numbers: range) -> float:
-    """Predict these kernels; return the peak memory of this process so far, in MB."""
+    """Rank these launches; return the peak memory of this process so far, in MB."""
     kernel, device = pa.from_cuda(SAXPY, "saxpy"), pa.device("a100")
-    for number in numbers:
-        blocks = 4096 + number
-        pa.predict(kernel, pa.Launch(blocks, 256, {"n": 256 * blocks}), device)
+    sizes = [4096 + number for number in numbers]
+    pa.rank([pa.Launch(n, 256, {"n": 256 * n}) for n in sizes], device, kernel=kernel)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -25,3 +25,18 @@ def test_a_prediction_asks_for_the_code_once(tmp_path, monkeypatch):
     after = pa.predict(kernel, pa.Launch(64, 256), "a100")
     assert len(asked) == 2
     assert after.volumes.l2_load.total > before.volumes.l2_load.total
+
+
+def test_candidates_of_a_ranking_share_one_state_of_the_files(tmp_path):
+    (file := tmp_path / "copy.cu").write_text(CODE.format(stride=1))
+    kernel, launches = pa.from_cuda(file), [pa.Launch(64, 256), pa.Launch(128, 128)]
+    expected = [pa.predict(kernel, launch, "a100").time for launch in launches]
+
+    def predict_and_edit(*question):
+        prediction = pa.predict(*question)
+        file.write_text(CODE.format(stride=8))
+        return prediction
+
+    ranking = pa.rank(launches, "a100", kernel=kernel, predictor=predict_and_edit)
+    assert sorted(prediction.time for _, prediction in ranking.entries) == sorted(expected)
+    assert pa.predict(kernel, launches[1], "a100").time > expected[1]

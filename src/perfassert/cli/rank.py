@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -126,10 +127,36 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
     """
     from perfassert.system.process_pool import cores
 
-    one = _predictor(options)
+    tried: list[Tried] = []
+    with _predictor(options) as one:
+        if not options.dask:
+            tried += _predict_first(one, blocks, bar)
+        rest = blocks[len(tried) :]
+        if not rest:
+            return tried
+        with executor_of(options) as pool:
+            if pool is None:
+                for block in rest:
+                    bar(len(tried), len(blocks), _format_block(block))
+                    tried.append(one(block))
+                return tried
+            size = max(1, len(rest) // (_CHUNKS * (options.jobs or cores())))
+            plain = argparse.Namespace(**{k: v for k, v in vars(options).items() if k != "command"})
+            waiting = [
+                pool.submit(predict_blocks, plain, rest[i : i + size])
+                for i in range(0, len(rest), size)
+            ]
+            for future in waiting:
+                tried += future.result()
+                bar(len(tried), len(blocks))
+    return tried
+
+
+def _predict_first(one: Callable[[Block], Tried], blocks: Sequence[Block], bar: Bar) -> list[Tried]:
+    """Predict blocks one by one, until it is known that much is left."""
     tried: list[Tried] = []
     start, each = perf_counter(), inf
-    while len(tried) < len(blocks) and not options.dask:
+    while len(tried) < len(blocks):
         bar(len(tried), len(blocks), _format_block(blocks[len(tried)]))
         begin = perf_counter()
         tried.append(one(blocks[len(tried)]))
@@ -137,35 +164,20 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
         left = len(blocks) - len(tried)
         if perf_counter() - start > _SERIAL_SECONDS and left * each > _SERIAL_SECONDS:
             break
-    rest = blocks[len(tried) :]
-    if not rest:
-        return tried
-    with executor_of(options) as pool:
-        if pool is None:
-            for block in rest:
-                bar(len(tried), len(blocks), _format_block(block))
-                tried.append(one(block))
-            return tried
-        size = max(1, len(rest) // (_CHUNKS * (options.jobs or cores())))
-        plain = argparse.Namespace(**{k: v for k, v in vars(options).items() if k != "command"})
-        waiting = [
-            pool.submit(predict_blocks, plain, rest[i : i + size])
-            for i in range(0, len(rest), size)
-        ]
-        for future in waiting:
-            tried += future.result()
-            bar(len(tried), len(blocks))
-        return tried
+    return tried
 
 
 def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[Tried]:
     """Predict a sequence of blocks in a worker process; arguments and result can be pickled."""
-    return [*map(_predictor(options), blocks)]
+    with _predictor(options) as one:
+        return [*map(one, blocks)]
 
 
-def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
+@contextmanager
+def _predictor(options: argparse.Namespace) -> Iterator[Callable[[Block], Tried]]:
     from perfassert.facade.session import predict
     from perfassert.hardware.load import device as load_device
+    from perfassert.predictor.together import ask_together
 
     kernel, device = kernel_of(options), load_device(options.device)
     domain, args = extent_of(options.domain, "--domain"), arguments_of(options)
@@ -178,7 +190,8 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
             return Tried(block, None, str(error))
         return Tried(block, prediction.to_dict(diagnosis=False))
 
-    return one
+    with ask_together([(kernel, device)]):
+        yield one
 
 
 def make_ranking(tried: Sequence[Tried]) -> Ranking:

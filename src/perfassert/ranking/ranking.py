@@ -26,8 +26,8 @@ from perfassert.frontends.toolchain.names import short_name
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
-from perfassert.predictor.ahead import compile_ahead
 from perfassert.predictor.judge.pairs import CONFIDENCE
+from perfassert.predictor.together import ask_together
 from perfassert.quantity import to_list, to_real
 from perfassert.report.tables import Table, percent, table
 
@@ -85,7 +85,7 @@ def rank(
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
-    with compile_ahead((own, device) for _, (own, _) in pairs):
+    with ask_together((own, device) for _, (own, _) in pairs):
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")
