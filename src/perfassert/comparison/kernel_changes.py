@@ -142,8 +142,9 @@ def diff(
     places = {id(p.info): p for side in (base, head) for p in side.kernels}
     sizes = [(block, device) for block in blocks] if device else []
     files = {key: placed.file for key, placed in places.items()}
+    weighed_on = {a: device if sizes else device_of(a) for a in {i.arch for i in _infos(head)}}
     kernels = [
-        _compare_pair(pair, places[id(pair.known)], head, limits, sizes)
+        _compare_pair(pair, places[id(pair.known)], head, limits, sizes, weighed_on)
         for pair in pairs(_infos(base), _infos(head), lambda info: files[id(info)])
     ]
     kernels.sort(key=worst_first)
@@ -177,6 +178,7 @@ def _compare_pair(
     head: CodeSide,
     limits: ChangeLimits,
     sizes: Sequence[tuple[int, Device]],
+    weighed_on: Mapping[str, Device | None],
 ) -> KernelDiff:
     before, after = pair.base, pair.head
     where = (placed.file, placed.path)
@@ -190,8 +192,7 @@ def _compare_pair(
     changes = _changes(old, new)
     mix, accesses = _changes(before.mix, after.mix, 0), _changes(before.accesses, after.accesses, 0)
     failures = tuple(_failures(changes, limits))
-    device = sizes[0][1] if sizes else device_of(after.arch)
-    signs = weigh(before, after, device)
+    signs = weigh(before, after, weighed_on[after.arch])
     return KernelDiff(verdict(signs, failures), pair, *where, changes, mix, accesses, failures)
 
 

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -284,7 +284,9 @@ def _with_demangled_names(infos: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]
 
 
 def _to_json(infos: Sequence[KernelInfo]) -> list[dict[str, Any]]:
-    return [asdict(info) for info in infos]
+    named = [field.name for field in fields(KernelInfo)]
+    plain = [{name: getattr(info, name) for name in named} for info in infos]
+    return [info | {"findings": [*map(asdict, info["findings"])]} for info in plain]
 
 
 def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
