@@ -191,10 +191,11 @@ class Launch:
     @property
     def extent(self) -> tuple[int, int, int]:
         """Unmasked threads along x, y and z, which is the exclusive end of each coordinate."""
-        full = tuple(g * b for g, b in zip(self.grid, self.block, strict=True))
+        (gx, gy, gz), (bx, by, bz) = self.grid, self.block
         if self.domain is None:
-            return full  # type: ignore[return-value]
-        return tuple(min(f, d) for f, d in zip(full, self.domain, strict=True))  # type: ignore[return-value]
+            return gx * bx, gy * by, gz * bz
+        x, y, z = self.domain
+        return min(gx * bx, x), min(gy * by, y), min(gz * bz, z)
 
     @property
     def threads(self) -> int:

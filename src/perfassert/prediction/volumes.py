@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +38,11 @@ class Volume:
     def __reduce__(self) -> tuple[Any, ...]:
         state = (self.total, self.threads, self.updates, dict(self.parts), dict(self.fields))
         return (Volume, state)
+
+    def __deepcopy__(self, copies: dict[int, Any]) -> Volume:
+        parts = {name: deepcopy(part, copies) for name, part in self.parts.items()}
+        fields = {name: deepcopy(volume, copies) for name, volume in self.fields.items()}
+        return Volume(deepcopy(self.total, copies), self.threads, self.updates, parts, fields)
 
     @property
     def per_thread(self) -> Quantity:

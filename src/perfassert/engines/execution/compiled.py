@@ -67,8 +67,8 @@ class _Packing:
         self.code = setting.code.found.once(
             (_PackedCode, plan.needed, banks), lambda: _PackedCode(plan, banks)
         )
-        launch = _words(self._setting(plan), self._memory(plan), self._registers(plan))
-        self.words = launch + self.code.words
+        launch = _words(self._setting(plan), self._memory(plan))
+        self.words = launch + self._registers(setting) + self.code.words
 
     def _address(self, array: npt.NDArray[Any]) -> int:
         self.held.append(array)
@@ -118,25 +118,24 @@ class _Packing:
         yield from (self._address(content), self._address(marks))
         yield from (0, 0) if plane is None else (len(content), int(plane.marked))
 
-    def _registers(self, plan: ExecutionPlan) -> Iterator[int]:
-        setting = plan.setting
-        values, unknown = setting.values(), setting.unknown()
-        yield len(self.code.numbers)
-        for register in self.code.numbers:
+    def _registers(self, setting: Setting) -> bytes:
+        values, unknown, numbers = setting.values(), setting.unknown(), self.code.numbers
+        table = self.code.registers.copy()
+        for register in {p.register for p in setting.code.presets} & numbers.keys():
             array, marks = values[register], unknown[register]
-            rows = 0 if array is None else len(array)
-            start = 0
-            if array is not None:
-                full = np.broadcast_to(array, (rows, WARP_LANES))
-                start = self._address(np.ascontiguousarray(full, np.uint32))
-            yield from (start, rows, 0 if marks is None else int(marks[0, 0]))
-            yield from (int(register in self.code.written), int(register in setting.code.uniform))
+            assert array is not None
+            full = np.broadcast_to(array, (len(array), WARP_LANES))
+            start = self._address(np.ascontiguousarray(full, np.uint32))
+            mask = 0 if marks is None else int(marks[0, 0])
+            table[numbers[register], :3] = start, len(array), mask
+        return _words(iter([len(table)])) + table.tobytes()
 
 
 class _PackedCode:
     """The part of the arguments that follows from the code and the needed results.
 
-    ``numbers``: the new number of each register that is used. ``written``: registers that change.
+    ``numbers``: the new number of each register that is used. ``registers``: by new number, where
+    words of a launch are left free, whether it changes, and whether all lanes hold the same.
     ``spaces``: memory spaces of its accesses. ``words``: for the core.
     """
 
@@ -144,7 +143,11 @@ class _PackedCode:
         operations = [o for steps in plan.steps for _, o, _ in steps]
         self.banks = {bank: number for number, bank in enumerate(banks)}
         self.numbers = _numbers(plan)
-        self.written = frozenset(t for o in operations for t in o.targets)
+        written = {target for operation in operations for target in operation.targets}
+        uniform = plan.setting.code.uniform
+        self.registers = np.array(
+            [[0, 0, 0, r in written, r in uniform] for r in self.numbers], np.int64
+        )
         self.spaces = frozenset(o.memory.space for o in operations if o.memory is not None)
         self.words = _words(self._code(plan))
 
