@@ -51,7 +51,8 @@ def rank(
 ) -> Ranking:
     """Predict every candidate, and order them by predicted time, fastest first.
 
-    Equal times keep the order in which the candidates were given.
+    Equal times keep the order in which the candidates were given. Files of a source that
+    candidates share are read once.
 
     Args:
         candidates: blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a

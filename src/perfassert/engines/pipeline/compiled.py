@@ -70,9 +70,9 @@ def run_compiled(
     )
 
 
-def time_compiled(unit: Unit, limit: int) -> Duration:
-    """Run a unit that :func:`fits` for its time alone, of at most about ``limit`` instructions."""
-    return _duration(_simulate(unit, _TIME, True, limit, (0, 0)))
+def time_compiled(unit: Unit, limit: int = 0, fast_forward: bool = True) -> Duration:
+    """Run a unit that :func:`fits` for its time alone; ``limit``: as of :func:`run_compiled`."""
+    return _duration(_simulate(unit, _TIME, fast_forward, limit, (0, 0)))
 
 
 def _duration(words: Sequence[int]) -> Duration:
