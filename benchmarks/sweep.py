@@ -22,6 +22,8 @@ from perfassert.cli.executors import executor_of
 
 SAXPY = Path(__file__).parents[1] / "examples" / "kernels" / "saxpy.cu"
 CHUNK = 250  # launches that a worker gets at a time
+DEVICE = "a100"
+PROCESSES = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def main() -> None:
@@ -31,7 +33,7 @@ def main() -> None:
     where.add_argument("--jobs", type=int, default=1, metavar="N")
     where.add_argument("--dask", type=int, default=0, metavar="N")
     options = parser.parse_args()
-    predict(range(1))  # compiles
+    pa.rank(candidates(range(1)), DEVICE)  # compiles
     ranges = [range(n, min(n + CHUNK, options.launches)) for n in range(0, options.launches, CHUNK)]
     begin, before = time.perf_counter(), spent()
     with (
@@ -40,17 +42,20 @@ def main() -> None:
     ):
         start = time.perf_counter()
         if pool is None:
-            peaks = [predict(numbers) for numbers in ranges]
+            for numbers in ranges:
+                pa.rank(candidates(numbers), DEVICE)
         else:
-            waiting = [pool.submit(predict, numbers) for numbers in ranges]
-            peaks = [future.result() for future in waiting]
+            waiting = [pool.submit(pa.rank, candidates(numbers), DEVICE) for numbers in ranges]
+            for future in waiting:
+                future.result()
         end = time.perf_counter()
+    largest = max(resource.getrusage(who).ru_maxrss for who in PROCESSES) / 1024
     processor = spent() - before
     each = 1e3 * processor / options.launches
     print(
         f"{options.launches} launches: {processor:.1f} s of the processor in all processes, "
         f"{each:.2f} ms each; {end - start:.1f} s by the clock, after {start - begin:.1f} s until "
-        f"processes can start; largest process {max(peaks):.0f} MB"
+        f"processes can start; largest process {largest:.0f} MB"
     )
 
 
@@ -66,12 +71,11 @@ def dask_address(workers: int) -> Iterator[str | None]:
         yield cluster.scheduler_address
 
 
-def predict(numbers: range) -> float:
-    """Rank these launches; return the peak memory of this process so far, in MB."""
-    kernel, device = pa.from_cuda(SAXPY, "saxpy"), pa.device("a100")
+def candidates(numbers: range) -> dict[int, tuple[pa.Kernel, pa.Launch]]:
+    """Return launches of one kernel, by their blocks."""
+    kernel = pa.from_cuda(SAXPY, "saxpy")
     sizes = [4096 + number for number in numbers]
-    pa.rank([pa.Launch(n, 256, {"n": 256 * n}) for n in sizes], device, kernel=kernel)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {n: (kernel, pa.Launch(n, 256, {"n": 256 * n})) for n in sizes}
 
 
 if __name__ == "__main__":
