@@ -78,21 +78,24 @@ def plain():
 
 def long_loop(schedulers, width, repeats=3):
     """The best run of the straight line on a unit."""
-    graph, table = straight_line()
-    runs = [
-        simulate_timed(
-            graph, 8, 12, 4, table, issue_order="in-order", scheduler="greedy-then-oldest",
-            schedulers=schedulers, issue_width=width, fast_forward=False,
-        )
-        for _ in range(repeats)
-    ]  # fmt: skip
+    unit = unit_of_straight_line(schedulers, width)
+    runs = [simulate_timed(**unit, fast_forward=False) for _ in range(repeats)]
     return min(runs, key=lambda r: r[1])
+
+
+def unit_of_straight_line(schedulers, width):
+    """Arguments of ``pa.simulate``."""
+    graph, table = straight_line()
+    return {
+        "graph": graph, "warps_per_block": 8, "blocks": 12, "resident_blocks": 4,
+        "latencies": table, "issue_order": "in-order", "scheduler": "greedy-then-oldest",
+        "schedulers": schedulers, "issue_width": width,
+    }  # fmt: skip
 
 
 def time_alone(repeats=3):
     """Instructions and the least seconds of the straight line on a unit, as predictions ask."""
-    graph, table = straight_line()
-    unit = make_unit(graph, 8, 12, 4, table, "in-order", "greedy-then-oldest", 4, 1)
+    unit = make_unit(**unit_of_straight_line(4, 1))
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
