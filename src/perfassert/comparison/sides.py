@@ -156,6 +156,7 @@ def _open_wheel(wheel: Path) -> Iterator[ZipFile]:
     try:
         with open_file(wheel) as file, ZipFile(file) as archive:
             yield archive
+    # zipfile does not implement each version and compression of the format.
     except (BadZipFile, NotImplementedError, OSError) as error:
         raise KernelSourceError(f"{wheel}: no readable wheel: {error}") from None
 
