@@ -46,7 +46,6 @@ CACHES = {
 CONTEXT_VARIABLES = {
     "expect/check.py GATE": "what the running test may check; it refuses, and changes no answer",
     "frontends/toolchain/ahead.py _on_miss": "who is told of a compilation; changes no result",
-    "frontends/toolchain/ahead.py _read": "binaries that questions asked together share",
 }
 KEPT_BY_VALUES = {
     "engines/execution/compiled.py": "code as the core takes it, by the results that are needed",

@@ -95,11 +95,11 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
 def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int:
     """Predict every launch of a file; one that cannot be predicted does not stop the others."""
     from perfassert.facade.session import predict
-    from perfassert.predictor.together import ask_together
+    from perfassert.predictor.ahead import compile_ahead
     from perfassert.report.launches import Predicted, text
 
     predictions = []
-    ahead = ask_together((one.kernel, one.device) for one in asked)
+    ahead = compile_ahead((one.kernel, one.device) for one in asked)
     with progress("predictions") as bar, ahead:
         for number, one in enumerate(asked):
             bar(number, len(asked), one.label)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -22,6 +21,7 @@ from perfassert.report.tables import Table, Text, join, percent
 
 if TYPE_CHECKING:
     from perfassert.hardware.model import Device
+    from perfassert.kernel.description import Kernel
     from perfassert.ranking.ranking import Ranking
 
 Block = tuple[int, int, int]
@@ -127,36 +127,10 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
     """
     from perfassert.system.process_pool import cores
 
-    tried: list[Tried] = []
-    with _predictor(options) as one:
-        if not options.dask:
-            tried += _predict_first(one, blocks, bar)
-        rest = blocks[len(tried) :]
-        if not rest:
-            return tried
-        with executor_of(options) as pool:
-            if pool is None:
-                for block in rest:
-                    bar(len(tried), len(blocks), _format_block(block))
-                    tried.append(one(block))
-                return tried
-            size = max(1, len(rest) // (_CHUNKS * (options.jobs or cores())))
-            plain = argparse.Namespace(**{k: v for k, v in vars(options).items() if k != "command"})
-            waiting = [
-                pool.submit(predict_blocks, plain, rest[i : i + size])
-                for i in range(0, len(rest), size)
-            ]
-            for future in waiting:
-                tried += future.result()
-                bar(len(tried), len(blocks))
-    return tried
-
-
-def _predict_first(one: Callable[[Block], Tried], blocks: Sequence[Block], bar: Bar) -> list[Tried]:
-    """Predict blocks one by one, until it is known that much is left."""
+    one = _predictor(options)
     tried: list[Tried] = []
     start, each = perf_counter(), inf
-    while len(tried) < len(blocks):
+    while len(tried) < len(blocks) and not options.dask:
         bar(len(tried), len(blocks), _format_block(blocks[len(tried)]))
         begin = perf_counter()
         tried.append(one(blocks[len(tried)]))
@@ -164,34 +138,52 @@ def _predict_first(one: Callable[[Block], Tried], blocks: Sequence[Block], bar: 
         left = len(blocks) - len(tried)
         if perf_counter() - start > _SERIAL_SECONDS and left * each > _SERIAL_SECONDS:
             break
-    return tried
+    rest = blocks[len(tried) :]
+    if not rest:
+        return tried
+    with executor_of(options) as pool:
+        if pool is None:
+            for block in rest:
+                bar(len(tried), len(blocks), _format_block(block))
+                tried.append(one(block))
+            return tried
+        size = max(1, len(rest) // (_CHUNKS * (options.jobs or cores())))
+        plain = argparse.Namespace(**{k: v for k, v in vars(options).items() if k != "command"})
+        waiting = [
+            pool.submit(predict_blocks, plain, rest[i : i + size])
+            for i in range(0, len(rest), size)
+        ]
+        for future in waiting:
+            tried += future.result()
+            bar(len(tried), len(blocks))
+        return tried
 
 
 def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[Tried]:
     """Predict a sequence of blocks in a worker process; arguments and result can be pickled."""
-    with _predictor(options) as one:
-        return [*map(one, blocks)]
+    return [*map(_predictor(options), blocks)]
 
 
-@contextmanager
-def _predictor(options: argparse.Namespace) -> Iterator[Callable[[Block], Tried]]:
+def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
     from perfassert.facade.session import predict
     from perfassert.hardware.load import device as load_device
-    from perfassert.predictor.together import ask_together
 
-    kernel, device = kernel_of(options), load_device(options.device)
+    kernel: Kernel = kernel_of(options)
+    device = load_device(options.device)
     domain, args = extent_of(options.domain, "--domain"), arguments_of(options)
 
     def one(block: Block) -> Tried:
+        nonlocal kernel
         try:
             launch = Launch.cover(domain, block, args, options.shared_bytes)
             prediction = predict(kernel, launch, device)
         except LaunchError as error:
             return Tried(block, None, str(error))
+        if prediction.origin is not None:
+            kernel = prediction.origin[0]  # with its code, so that files are read once
         return Tried(block, prediction.to_dict(diagnosis=False))
 
-    with ask_together([(kernel, device)]):
-        yield one
+    return one
 
 
 def make_ranking(tried: Sequence[Tried]) -> Ranking:

@@ -26,8 +26,8 @@ from perfassert.frontends.toolchain.names import short_name
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
+from perfassert.predictor.ahead import compile_ahead
 from perfassert.predictor.judge.pairs import CONFIDENCE
-from perfassert.predictor.together import ask_together
 from perfassert.quantity import to_list, to_real
 from perfassert.report.tables import Table, percent, table
 
@@ -51,7 +51,7 @@ def rank(
 ) -> Ranking:
     """Predict every candidate, and order them by predicted time, fastest first.
 
-    Equal times keep the order in which the candidates were given. Files of a source that
+    Equal times keep the order in which the candidates were given. Files of a kernel that
     candidates share are read once.
 
     Args:
@@ -86,12 +86,16 @@ def rank(
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
-    with ask_together((own, device) for _, (own, _) in pairs):
+    read: dict[int, Kernel] = {}  # number of a kernel → the same with the code that it had at first
+    with compile_ahead((own, device) for _, (own, _) in pairs):
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")
             with _naming(key):
-                predictions[key] = predictor(own, launch, device)
+                prediction = predictor(read.get(id(own), own), launch, device)
+            predictions[key] = prediction
+            if prediction.origin is not None:
+                read.setdefault(id(own), prediction.origin[0])
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))

@@ -19,7 +19,7 @@ from perfassert.facade.session import predict
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.together import ask_together
+from perfassert.predictor.ahead import compile_ahead
 from perfassert.ranking.ranking import Key, Ranking
 
 
@@ -159,7 +159,7 @@ def rank_possible(
     for key, make in candidates.items():
         with noting(key):
             pairs[key] = make()
-    with ask_together((kernel, device) for kernel, _ in pairs.values()):
+    with compile_ahead((kernel, device) for kernel, _ in pairs.values()):
         for key, (kernel, launch) in pairs.items():
             with noting(key):
                 predictions[key] = predict(kernel, launch, device)

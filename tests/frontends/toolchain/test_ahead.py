@@ -116,15 +116,6 @@ def test_what_is_remembered_starts_nothing(tmp_path, started):
     assert started == []
 
 
-def test_a_source_is_read_once_by_questions_that_are_asked_together(tmp_path):
-    (source,) = sources(tmp_path, "1")
-    with ahead.read_once():
-        first = ahead.build(source, "sm_80")
-        sources(tmp_path, "2")  # the file is edited meanwhile
-        assert ahead.build(source, "sm_80") is first
-    assert ahead.build(source, "sm_80").digest != first.digest
-
-
 def test_errors_belong_to_whoever_wants_the_kernel(tmp_path, started):
     first, broken, last = [(s, "sm_80") for s in sources(tmp_path, "1", "nothing", "3")]
     with ahead.build_ahead([first, broken, last]):

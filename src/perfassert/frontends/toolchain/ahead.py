@@ -24,8 +24,6 @@ Wanted = tuple[Source, str]
 OnMiss = Callable[[Source, str], None]
 """Function that is told of a source and the architecture it must be compiled for now."""
 _on_miss: ContextVar[OnMiss | None] = ContextVar("on_miss", default=None)
-_Read = dict[tuple[int, str], tuple[Source, Binary]]
-_read: ContextVar[_Read | None] = ContextVar("read", default=None)
 
 
 class Ahead:
@@ -83,26 +81,10 @@ def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
             one.close()
 
 
-@contextmanager
-def read_once() -> Iterator[None]:
-    """In the block, keep what :func:`build` first reads of a source's files."""
-    before = _read.set({})
-    try:
-        yield
-    finally:
-        _read.reset(before)
-
-
 def build(source: Source, arch: str, recall: Recall = recall_nothing) -> Binary:
     """Build as :func:`perfassert.frontends.toolchain.build.build`, and start expected builds.
 
     A generator's text starts none, since the generator writes another text for each architecture.
     """
-    read, key = _read.get(), (id(source), arch)
-    if read is not None and key in read:
-        return read[key][1]
     on_miss = _on_miss.get() if source.content is None else None
-    binary = builds.build(source, arch, on_miss, recall)
-    if read is not None:
-        read[key] = source, binary  # the source is kept, so that no other has its number
-    return binary
+    return builds.build(source, arch, on_miss, recall)
