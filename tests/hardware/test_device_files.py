@@ -10,6 +10,7 @@ import perfassert as pa
 from perfassert.hardware.entries import Grade
 from perfassert.hardware.schema import ARCHITECTURE, VALUES
 from perfassert.hardware.write import device_toml
+from perfassert.shipped import device_folder, read_head, read_table
 
 DIGESTS = Path(__file__).with_name("digests.json")
 SLIM = """
@@ -38,6 +39,30 @@ def test_values_of_shipped_devices_change_only_on_purpose():
     assert {name: pa.device(name).digest for name in pa.devices()} == json.loads(
         DIGESTS.read_text()
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'name = "A"\naliases = ["a", "b"]\n\n[sources]\naliases = "c"\n',
+        "aliases = [\n  'a', # [1]\n  'b']\n  [sources]\n",
+        "aliases = [\n['a'],\n['b']]\n",  # a line of a value begins as a table does
+        'aliases = 1\nnote = """\n[sources]\naliases = 2"""\n[[table]]\n',
+        "",
+    ],
+)
+def test_the_head_of_a_file_has_its_aliases(tmp_path, text):
+    path = tmp_path / "k.toml"
+    path.write_text(text)
+    whole = {k: v for k, v in read_table(path).items() if not isinstance(v, (dict, list))}
+    head = read_head(path)
+    assert head.get("aliases") == read_table(path).get("aliases")
+    assert whole.items() <= head.items()
+
+
+@pytest.mark.parametrize("path", sorted(device_folder().glob("*.toml")), ids=lambda path: path.stem)
+def test_the_head_of_a_shipped_file(path):
+    assert read_head(path).get("aliases") == read_table(path).get("aliases")
 
 
 @pytest.mark.parametrize("name", pa.devices())

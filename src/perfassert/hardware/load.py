@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.errors import DeviceFileError, UnknownDevice, in_short
 from perfassert.hardware.extend import assemble_device, chain
 from perfassert.hardware.model import Device
-from perfassert.shipped import device_folder, read_table
+from perfassert.shipped import device_folder, read_head
 from perfassert.system.confined import outside
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _read_plugin_files(plugin: str, locations: Any) -> Iterator[tuple[str, Path]
         if not files:
             raise DeviceFileError(f"{place}: there is no *.toml in it")
         for path in files:
-            table = read_table(path)
+            table = read_head(path)
             if table.get("name") != path.stem:
                 raise DeviceFileError(f"{path}: name: must be that of the file, {path.stem!r}")
             names = {path.stem.lower(), *(str(a).lower() for a in table.get("aliases", ()))}
@@ -129,7 +129,7 @@ def _shipped_files() -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted(device_folder().glob("*.toml")):
         files[path.stem.lower()] = path
-        for alias in read_table(path).get("aliases", ()):
+        for alias in read_head(path).get("aliases", ()):
             files[str(alias).lower()] = path
     return files
 

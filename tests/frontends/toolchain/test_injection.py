@@ -164,10 +164,10 @@ def test_where_nvcc_runs_its_commands_itself(folder, monkeypatch):
     (folder / "k.cu").write_text(HOST + KERNEL)
     path, tool = folder / "k.cu", tools.find("nvcc")
     host = HostArguments((f"-I{folder}",), ("-DX=1",))
-    made, log = nvcc.compile_with_nvcc(
+    made = nvcc.compile_with_nvcc(
         nvcc.Compilation(tool, path, "sm_80", folder, ("-lineinfo",), host)
     )
-    assert made.startswith(b"\x7fELF"), log
+    assert made.code.startswith(b"\x7fELF"), made.log
     host = HostArguments((), ("-DX=$(intruder)",))
     with pytest.raises(KernelSourceError, match="takes no such letters"):
         nvcc.compile_with_nvcc(nvcc.Compilation(tool, path, "sm_80", folder, (), host))

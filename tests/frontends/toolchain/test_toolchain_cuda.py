@@ -1,10 +1,12 @@
 """CUDA source: names, options, includes, errors with their place."""
 
+import re
+
 import pytest
 
 import perfassert as pa
 from perfassert.errors import KernelSourceError, ToolchainMissing
-from perfassert.frontends.toolchain import inputs, tools
+from perfassert.frontends.toolchain import compilers, inputs, tools
 from perfassert.frontends.toolchain.build import Source, build
 
 pytestmark = pytest.mark.exhaustive(one_in=8)
@@ -213,6 +215,14 @@ def test_host_code_goes_through_nvcc(compiled, name, kernel):
     assert binary.kernel == kernel
     assert "nvcc" in binary.tools
     assert names(binary)[0][0] == "a"
+
+
+@pytest.mark.usefixtures("nvcc")
+def test_naming_the_host_compiler_reads_no_header(compiled, monkeypatch):
+    """An option for nvcc alone decides before any header of the host has been asked for."""
+    monkeypatch.setattr(compilers, "_read_preamble", lambda program: pytest.fail("asked"))
+    binary = compiled("k.cu", AXPY, options=("-Uunused",))
+    assert re.match(r"nvcc \d+\.\d+ with (gcc|clang) \d+\.\d+", binary.tools)
 
 
 FUNCTIONS = """\

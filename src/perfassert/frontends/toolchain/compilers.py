@@ -32,7 +32,7 @@ from .diagnostics import failure
 from .dialects import MayDiffer
 from .inputs import Inputs, remember
 from .names import check_template_name, demangle, without_addresses, without_parameters
-from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocessor
+from .nvcc import INSTANCE, Compilation, compile_with_nvcc, predefined_macros, preprocessor
 from .signature import global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
@@ -166,7 +166,7 @@ def from_cuda(
     if nvcc is None or not _has_host_compiler(source):
         made = _without_host_compiler(nvrtc, nvcc, program, product)
     elif nvrtc is None:
-        made = _with_host_compiler(nvcc, program, product)
+        made = _with_nvcc(nvcc, program, product)
     else:
         made = _as_nvcc_would(nvrtc, nvcc, program, product)
     if product != str(real):
@@ -200,7 +200,7 @@ def _as_nvcc_would(
     except MayDiffer as difference:
         LOG.debug("%s: nvcc compiles it: %s", program.source.path, difference)
     try:
-        return _with_host_compiler(nvcc, program, arch)
+        return _with_nvcc(nvcc, program, arch)
     except tools.TooSlow:
         raise
     except KernelSourceError as refused:
@@ -211,16 +211,6 @@ def _as_nvcc_would(
             raise refused from None
         assert made is not None
         return _add_note(made, program, _COMPILED_BY_NVRTC.format(f"nvcc does not take it: {why}"))
-
-
-def _with_host_compiler(nvcc: tools.Tool, program: _NvrtcProgram, arch: str) -> CompiledModule:
-    """Compile with nvcc, and name the host compiler that preprocessed the source."""
-    made = _with_nvcc(nvcc, program, arch)
-    try:
-        host = program.preamble.compiler
-    except MayDiffer:
-        return made
-    return replace(made, tools=(f"{nvcc} with {host}", *made.tools[1:]))
 
 
 def _add_note(made: CompiledModule, program: _NvrtcProgram, text: str) -> CompiledModule:
@@ -525,26 +515,27 @@ def _with_nvcc(
         path.write_bytes(content)
     system = _headers_of_nvcc(nvcc, source)
     instance = f"static const void* perfassert_kernel = (const void*)&{wanted};\n"
-    product, log = compile_with_nvcc(
-        Compilation(
-            nvcc,
-            path,
-            arch,
-            folder,
-            options=(*lines, *options.for_nvcc(source)),
-            host=options.for_host(source, system),
-            appended=instance if wanted else "",
-            reads=(*program.readable(), *system),
-            inputs=program.inputs,
-        ),
-        limit,
+    compilation = Compilation(
+        nvcc,
+        path,
+        arch,
+        folder,
+        options=(*lines, *options.for_nvcc(source)),
+        host=options.for_host(source, system),
+        appended=instance if wanted else "",
+        reads=(*program.readable(), *system),
+        inputs=program.inputs,
     )
-    if not product:
-        error = failure("nvcc", program.log(log), str(source.path))
+    product = compile_with_nvcc(compilation, limit)
+    if not product.code:
+        error = failure("nvcc", program.log(product.log), str(source.path))
         raise _unknown_kernel(program) if str(error).startswith(str(folder / INSTANCE)) else error
+    name = str(nvcc)
+    if host := product.preprocessor:
+        name += f" with {dialects.host_compiler_name(predefined_macros(compilation, host))}"
     if arch.startswith("compute"):
-        return CompiledModule(b"", product.decode(errors="replace"), (str(nvcc),))
-    return CompiledModule(product, None, (str(nvcc),))
+        return CompiledModule(b"", product.code.decode(errors="replace"), (name,))
+    return CompiledModule(product.code, None, (name,))
 
 
 def _headers_of_nvcc(nvcc: tools.Tool, source: Source) -> tuple[str, ...]:

@@ -132,14 +132,6 @@ class Preamble:
     host: Set[str]
     overloaded: Set[str]
 
-    @property
-    def compiler(self) -> str:
-        """Host compiler, as its macros state it: ``"gcc 12.2"``."""
-        for name, *numbers in _HOST_COMPILERS:
-            if all(number in self.macros for number in numbers):
-                return f"{name} {'.'.join(self.macros[number][1] for number in numbers)}"
-        return "another compiler"
-
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -152,6 +144,19 @@ class Words:
     all: Set[str]
     defined: Set[str]
     declared: Set[str]
+
+
+def host_compiler_name(definitions: str) -> str:
+    """Return the name and version that a host's compiler states in its macros.
+
+    >>> host_compiler_name("#define __GNUC__ 12\\n#define __GNUC_MINOR__ 2")
+    'gcc 12.2'
+    """
+    macros = {macro[1]: macro[3].strip() for macro in _MACRO.finditer(definitions)}
+    for name, *numbers in _HOST_COMPILERS:
+        if all(number in macros for number in numbers):
+            return f"{name} {'.'.join(macros[number] for number in numbers)}"
+    return "another compiler"
 
 
 class MayDiffer(Exception):

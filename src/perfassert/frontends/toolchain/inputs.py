@@ -65,6 +65,7 @@ class FileStates:
         self._identified = tuple(fixed)
         self._by_time = (*_SYSTEM, *(f"{folder}{os.sep}" for folder in by_time))
         self._known: dict[str, str] = {}
+        self._real_folders: dict[str, str] = {}
 
     @cached_property
     def _fixed(self) -> tuple[str, ...]:
@@ -123,7 +124,16 @@ class FileStates:
         if path.startswith(_DEVICES):
             return self.get(path) != SPECIAL
         inside = path.startswith(self._fixed) and os.pardir not in path.split(os.sep)
-        return not inside or not os.path.realpath(path).startswith(self._fixed)
+        return not inside or not self._real_path(path).startswith(self._fixed)
+
+    def _real_path(self, path: str) -> str:
+        """Return a path with links resolved; each folder is resolved once."""
+        if os.path.islink(path):
+            return os.path.realpath(path)
+        folder, name = os.path.split(path)
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder)
+        return os.path.join(self._real_folders[folder], name)
 
     def alike(self, files: Mapping[str, str]) -> dict[str, str]:
         """Return, for each group of files with the same content, which of them are one file.

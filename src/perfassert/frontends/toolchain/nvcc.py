@@ -20,6 +20,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from perfassert.errors import KernelSourceError
 from perfassert.source import encode_file_name
@@ -65,8 +66,21 @@ class Compilation:
     inputs: Inputs | None = None
 
 
-def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> tuple[bytes, str]:
-    """Return the product and the compilers' output; the product is empty if a compiler fails.
+class Product(NamedTuple):
+    """What a run of nvcc made.
+
+    ``code`` is empty if a compiler failed. ``log`` is the compilers' output. ``preprocessor`` is
+    the program of the host's compiler that preprocessed the source; empty on Windows, where nvcc
+    starts it.
+    """
+
+    code: bytes
+    log: str
+    preprocessor: str = ""
+
+
+def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> Product:
+    """Return what nvcc makes of a source.
 
     Raises:
         KernelSourceError: an option cannot be one of nvcc's, or a tool does not finish.
@@ -86,15 +100,26 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> t
         log = ""
     else:
         variables, commands, log = _commands(compilation, product, limit)
+    host = ""
     for command in commands:
         words = texts.place_texts(command)
+        host = host or (words[0] if "-E" in words else "")
         if preprocessed := _preprocessed_file(words):
             _encode_names(compilation.folder / preprocessed)
         run = _run_command(compilation, Path(words[0]).name, words, variables, limit)
         log = "\n".join(filter(None, (log, run.log)))
         if run.status:
-            return b"", log
-    return (out.read_bytes() if out.exists() else b""), log
+            return Product(b"", log)
+    return Product(out.read_bytes() if out.exists() else b"", log, host)
+
+
+def predefined_macros(compilation: Compilation, host: str) -> str:
+    """Return the definitions of macros that a host's compiler has without any header."""
+    empty = compilation.folder / "empty.cpp"
+    empty.touch()
+    command = [host, "-E", "-dM", empty.name]
+    unwatched = replace(compilation, inputs=None)
+    return _run_command(unwatched, Path(host).name, command, {}, None).stdout
 
 
 def preprocessor(compilation: Compilation) -> Callable[[str, Inputs | None], str]:
