@@ -9,7 +9,8 @@ from typing import Protocol
 
 from perfassert.engines.pipeline.bounds import Bounds, bounds
 from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.simulate import make_unit
+from perfassert.engines.pipeline.results import Duration
+from perfassert.engines.pipeline.simulate import make_unit, run_bounded
 from perfassert.engines.volume.estimate import VolumeEstimate, estimate_volumes
 from perfassert.errors import DeviceFileError, GraphError
 from perfassert.frontends.access_graph import access_graph
@@ -36,6 +37,8 @@ from perfassert.source import Assumption
 
 BLOCK_LAUNCH = "block launch"
 """The class of the node that stands for it."""
+Run = Callable[[Unit, int], Duration]
+"""Simulation of a unit, of at most so many instructions."""
 _TIMES = 4  # as often do loops run to tell what a block takes in any case from what grows
 _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 
@@ -111,9 +114,9 @@ class Model:
 
     ``length``: instructions of a
     block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
-    have one; times in seconds; ``build``: the unit of a graph with other trips; ``longer``: that
-    with loops that run several times as often, where data makes blocks differ; ``longest``: that of
-    blocks that take longer than those of ``unit``.
+    have one; times in seconds; ``build``: the unit of a graph with other trips; ``run``: how units
+    are simulated; ``longer``: that with loops that run several times as often, where data makes
+    blocks differ; ``longest``: that of blocks that take longer than those of ``unit``.
     """
 
     bound_launch: BoundLaunch
@@ -131,6 +134,7 @@ class Model:
     shared_cycles: float
     masked_cycles: float
     build: Callable[[InstructionGraph], Unit] = field(compare=False)
+    run: Run = field(compare=False)
     longer: Unit | None = None
     longest: Unit | None = None
 
@@ -165,7 +169,11 @@ def model_of(prediction: Answer) -> Model:
 
 
 def make_model(
-    bound_launch: BoundLaunch, launch: Launch, device: Device, edit: Edit | None = None
+    bound_launch: BoundLaunch,
+    launch: Launch,
+    device: Device,
+    edit: Edit | None = None,
+    run: Run = run_bounded,
 ) -> Model:
     """The graph with what its memory accesses cost, on the unit that has most blocks.
 
@@ -226,7 +234,7 @@ def make_model(
         bound_launch, launch, device, graph, unit, limits, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
         _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), build,
-        longer, _longest_unit(kernel, launch, estimate, device, build_unit),
+        run, longer, _longest_unit(kernel, launch, estimate, device, build_unit),
     )  # fmt: skip
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.results import Duration
+from perfassert.engines.pipeline.simulate import content_of, run_bounded
 from perfassert.errors import LaunchError, check_kind, in_short
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
@@ -35,6 +39,7 @@ _NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
 _PREDICTION_BYTES = 24 << 10
 _NODE_BYTES, _MODEL_BYTES, _SPAN_BYTES = 6 << 10, 64 << 10, 200
 """Estimated memory of a prediction, a node of a model, the rest of a model, a timeline's span."""
+_DURATION_BYTES = 1 << 10  # of a simulation, with its key
 
 
 class Session:
@@ -142,9 +147,16 @@ class Session:
         def make() -> Model:
             with without_collections():
                 bound_launch = bind_launch(question)
-                return loaded_model(bound_launch, question.launch, question.device)
+                launch, device = question.launch, question.device
+                return loaded_model(bound_launch, launch, device, run=self._simulate)
 
         return self._memo.recall("model", question.key, make, _model_bytes)
+
+    def _simulate(self, unit: Unit, limit: int) -> Duration:
+        """Run a unit as :func:`run_bounded` does; the same unit, of whatever launch, runs once."""
+        key = content_of(unit, limit)
+        run = partial(run_bounded, unit, limit)
+        return self._memo.recall("simulate", key, run, lambda _: _DURATION_BYTES)
 
     def diagnose(self, question: Question, prediction: Answer) -> Diagnosis:
         """Return stalls and advice of a question's prediction.

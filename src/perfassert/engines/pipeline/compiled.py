@@ -6,8 +6,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import lru_cache, partial
+from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter
+from typing import NamedTuple
 
 from perfassert.engines.extension import compiled_core
 from perfassert.engines.pipeline.configuration import Unit
@@ -75,6 +77,11 @@ def time_compiled(unit: Unit, limit: int = 0, fast_forward: bool = True) -> Dura
     return _duration(_simulate(unit, _TIME, fast_forward, limit, (0, 0)))
 
 
+def content_of(unit: Unit, limit: int) -> bytes:
+    """Return a key of all that the time of a unit that :func:`fits` depends on."""
+    return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + _body(unit.programs).digest
+
+
 def _duration(words: Sequence[int]) -> Duration:
     end, instructions, simulated, cut_short, half_time, half_count = words[:_DURATION]
     return Duration(end, instructions, simulated, bool(cut_short), half_time, half_count)
@@ -84,7 +91,7 @@ def _simulate(
     unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
 ) -> array[int]:
     words = _head(unit, heard, fast_forward, limit, window)
-    words.extend(_body(unit.programs))
+    words.extend(_body(unit.programs).words)
     result = array("q")
     try:
         result.frombytes(_core().simulate(words.tobytes()))
@@ -157,13 +164,20 @@ def _head(
     return words
 
 
+class _Packed(NamedTuple):
+    """Programs as the core reads them, and the digest of these words."""
+
+    words: array[int]
+    digest: bytes
+
+
 @lru_cache(maxsize=4)
-def _body(programs: tuple[WarpProgram, ...]) -> array[int]:
+def _body(programs: tuple[WarpProgram, ...]) -> _Packed:
     """Return the packed programs, which several runs of a prediction share."""
     words = array("q")
     for program in programs:
         words.fromlist(_program(program))
-    return words
+    return _Packed(words, sha256(words).digest())
 
 
 def _program(program: WarpProgram) -> list[int]:

@@ -130,6 +130,13 @@ def run_bounded(unit: Unit, limit: int) -> Duration:
     return time_compiled(unit, limit) if fits(unit) else _run_few(unit)
 
 
+def content_of(unit: Unit, limit: int) -> bytes | None:
+    """Return a key of all that :func:`run_bounded` depends on; None where it has no short one."""
+    from perfassert.engines.pipeline import compiled
+
+    return compiled.content_of(unit, limit) if compiled.fits(unit) else None
+
+
 def profile_bounded(unit: Unit, limit: int) -> Totals:
     """Run as :func:`run_bounded`, with the time of the warps at each node."""
     from perfassert.engines.pipeline.compiled import fits, run_compiled

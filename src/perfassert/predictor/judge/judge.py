@@ -113,7 +113,7 @@ def _least_model(question: Question, model: Model) -> Model:
     from perfassert.predictor.sample.executed import bind_least
 
     least = estimate_question(question, *bind_least(question, bound))
-    return loaded_model(least, question.launch, question.device)
+    return loaded_model(least, question.launch, question.device, run=model.run)
 
 
 def _instructions(model: Model) -> float:

@@ -35,6 +35,7 @@ from perfassert.predictor.model import (
     BoundLaunch,
     Edit,
     Model,
+    Run,
     make_model,
     uneven_work,
 )
@@ -91,14 +92,18 @@ class UnitRun:
 
 
 def loaded_model(
-    bound_launch: BoundLaunch, launch: Launch, device: Device, edit: Edit | None = None
+    bound_launch: BoundLaunch,
+    launch: Launch,
+    device: Device,
+    edit: Edit | None = None,
+    run: Run = run_bounded,
 ) -> Model:
     """Return the model of a launch at the clock that its load leaves.
 
     With ρ, the share of the time at the nominal clock f for which matrix units are busy, that is
     f − ρ · (f − s), where s is what the device sustains under their load.
     """
-    model = make_model(bound_launch, launch, device, edit)
+    model = make_model(bound_launch, launch, device, edit, run)
     sustained = device.sustained_clock_hz
     pipelines = _matrix_pipelines(model) if sustained else ()
     busy = max((model.bounds.pipelines.get(name, 0.0) for name in pipelines), default=0.0)
@@ -106,7 +111,7 @@ def loaded_model(
         return model
     share = busy / (launch_time(model).busy * device.clock_hz)
     clock = device.clock_hz - share * (device.clock_hz - sustained)
-    return make_model(bound_launch, launch, device.replace(clock_hz=clock), edit)
+    return make_model(bound_launch, launch, device.replace(clock_hz=clock), edit, run)
 
 
 def _matrix_pipelines(model: Model) -> Iterator[str]:
@@ -203,7 +208,7 @@ def _run(model: Model) -> UnitRun:
     unit = model.unit
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
-    duration = run_bounded(unit, limit)
+    duration = model.run(unit, limit)
     whole = model.by_hand or represents_all_blocks(duration, unit)
     shorter = None if whole else shorter_units(model, limit)
     simulated = duration.simulated
@@ -211,14 +216,16 @@ def _run(model: Model) -> UnitRun:
         run = _run_staggered(model, unit, limit, duration)
         end, assumptions = run.end, run.assumptions
     else:
-        near, run = (_run_staggered(model, u, limit, run_bounded(u, limit)) for u in shorter)
+        near, run = (_run_staggered(model, u, limit, model.run(u, limit)) for u in shorter)
         least, most = (u.block_length for u in shorter)
         end = near.end + (model.length - least) / (most - least) * (run.end - near.end)
         simulated += near.simulated + run.simulated
         assumptions = (_describe_shortening(model, most),)
     uneven = _unevenness_factor(model, end)
     if model.longest is not None:
-        longest = _end_of(model.longest, model.longest.blocks) / model.longest.pipelines.ticks
+        longest = (
+            _end_of(model, model.longest, model.longest.blocks) / model.longest.pipelines.ticks
+        )
         uneven = max(uneven, longest * unit.pipelines.ticks / end if end else 1.0)
     return UnitRun(
         end * uneven / unit.pipelines.ticks,
@@ -258,7 +265,7 @@ def _run_staggered(model: Model, unit: Unit, limit: int, duration: Duration) -> 
         units = [replace(unit, stagger=s, blocks=b) for s in staggers for b in (wave, more)]
         run_each = map_in_threads if duration.simulated >= _WORTH_THREADS else map
         further = limit * more // unit.blocks  # by as much as there is more
-        apart = iter(run_each(lambda u: run_bounded(u, further), units))
+        apart = iter(run_each(lambda u: model.run(u, further), units))
         for stagger, alone, together in zip(staggers, apart, apart, strict=True):
             if _all_started(unit, stagger, together):
                 first = _extrapolate_end(alone, unit.block_length * wave)[1]
@@ -281,23 +288,23 @@ def _unevenness_factor(model: Model, end: float) -> float:
 
 def _alone(model: Model) -> BlockTime:
     """Return the time of a block alone, from the mean block and one with longer loops."""
-    mean, length = _one_block(model.unit)
+    mean, length = _one_block(model, model.unit)
     if model.longer is None:
         return BlockTime(0.0, mean)
-    much, long = _one_block(model.longer)
+    much, long = _one_block(model, model.longer)
     growing = mean if long == length else min(mean, (much - mean) / (long - length) * length)
     return BlockTime(mean - growing, growing)
 
 
-def _one_block(unit: Unit) -> tuple[float, int]:
+def _one_block(model: Model, unit: Unit) -> tuple[float, int]:
     """Ticks that a block takes by itself, and instructions of its longest warp."""
-    end = _end_of(replace(unit, resident=1), 1)
+    end = _end_of(model, replace(unit, resident=1), 1)
     return end, max(unit.programs[v].length for v in unit.variant)
 
 
-def _end_of(unit: Unit, blocks: int) -> float:
+def _end_of(model: Model, unit: Unit, blocks: int) -> float:
     """Ticks that so many blocks of a unit take by themselves."""
-    duration = run_bounded(replace(unit, blocks=blocks), _ISSUED_LIMIT)
+    duration = model.run(replace(unit, blocks=blocks), _ISSUED_LIMIT)
     return _extrapolate_end(duration, unit.block_length * blocks)[1]
 
 
