@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.collective import Lanes
-from perfassert.engines.execution.memory import Addresses, GlobalMemory, Region
+from perfassert.engines.execution.memory import SPAN_BITS, Addresses, GlobalMemory, Region
 from perfassert.kernel.machine import WARP_LANES, MachineCode, MemoryOperand
 
 Counts = npt.NDArray[np.int64]
@@ -44,6 +44,11 @@ class Touch:
     def addresses(self) -> Addresses:
         """Addresses [rows, 32] in bytes, 0 for lanes outside ``lanes``; computed on first use."""
         return self.part_addresses(0, len(self.steps))
+
+    @cached_property
+    def in_buffers(self) -> Lanes:
+        """Lanes [rows, 32] whose address lies in a buffer of global memory."""
+        return self.lanes & ((self.addresses >> np.uint64(SPAN_BITS)) > 0)
 
     def part_addresses(self, first: int, last: int) -> Addresses:
         """Return the addresses of rows ``first`` to ``last`` - 1."""

@@ -74,9 +74,7 @@ def summarize_execution(
     if is_decided(execution) and is_decided(run):
         spread, following = map(blocks.numbers, (execution.blocks, run.blocks))
         sampled = Sampled(spread, following, len(blocks))
-    went = {} if sampled is None else collect_touched(execution, run, sampled, where)
-    if alone:
-        went = {key: one for key, one in went.items() if key[1] != "global"}
+    went = {} if sampled is None else collect_touched(execution, run, sampled, where, alone)
     return Executed(
         len(execution.blocks),
         len(blocks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,58 +52,75 @@ def guessed_branches(execution: Execution) -> Iterator[int]:
             yield place
 
 
+_Key = tuple[int, str]
+"""An instruction and a memory space."""
+
+
+class _Touches(NamedTuple):
+    """Touches of an execution by instruction and memory space."""
+
+    execution: Execution
+    found: dict[_Key, list[Touch]]
+
+
 def collect_touched(
-    spread: Execution, run: Execution, sampled: Sampled, unique: Mapping[int, int]
+    spread: Execution,
+    run: Execution,
+    sampled: Sampled,
+    unique: Mapping[int, int],
+    alone: bool = False,
 ) -> dict[tuple[int, str], Touched]:
     """Return the bytes that each instruction touched, by address and space.
 
     Instructions with an unknown address are left out. ``unique``: the instruction of each address
-    that belongs to a single instruction.
+    that belongs to a single instruction. ``alone``: without global memory.
     """
     places = {place: address for address, place in unique.items()}
     unknown = {*spread.guesses, *run.guesses}
-    all_over = _by_instruction(spread)
-    following = all_over if run is spread else _by_instruction(run)
-    touched = {}
-    for key in {**all_over, **following}:
-        place, space = key
-        if place not in places or place in unknown:
-            continue
-        own, next_ = all_over.get(key, []), following.get(key, [])
-        pieces = _pieces(own, spread, space) if own else None
-        rows = _rows(own, space) if own else None
-        touched[places[place], space] = Touched(
-            sampled,
-            rows,
-            pieces,
-            pieces if run is spread else _pieces(next_, run, space) if next_ else None,
-            *_buffer(own + next_, spread.regions, space),
-            _meeting(own, spread, sampled) if space == "global" else NO_MEETING,
-            _visits(own, spread, rows) if space == "global" and rows is not None else None,
-        )
-    return touched
+    all_over = _by_instruction(spread, alone)
+    following = all_over if run is spread else _by_instruction(run, alone)
+    return {
+        (places[place], space): _touched((place, space), all_over, following, sampled)
+        for place, space in {**all_over.found, **following.found}
+        if place in places and place not in unknown
+    }
 
 
-def _by_instruction(execution: Execution) -> dict[tuple[int, str], list[Touch]]:
-    touches: dict[tuple[int, str], list[Touch]] = {}
+def _touched(key: _Key, spread: _Touches, run: _Touches, sampled: Sampled) -> Touched:
+    own, following = (touches.found.get(key, []) for touches in (spread, run))
+    rows = _rows(own, key[1]) if own else None
+    if key[1] != "global":
+        return Touched(sampled, rows)
+    pieces = _pieces(own, spread.execution) if own else None
+    return Touched(
+        sampled,
+        rows,
+        pieces,
+        pieces if run is spread else _pieces(following, run.execution) if following else None,
+        *_buffer(own + following, spread.execution.regions),
+        _meeting(own, spread.execution, sampled),
+        _visits(own, spread.execution, rows) if rows is not None else None,
+    )
+
+
+def _by_instruction(execution: Execution, alone: bool) -> _Touches:
+    found: dict[_Key, list[Touch]] = {}
     for touch in execution.touches:
-        for space in _spaces(touch):
-            touches.setdefault((touch.instruction, space), []).append(touch)
-    return touches
+        if space := _space(touch, alone):
+            found.setdefault((touch.instruction, space), []).append(touch)
+    return _Touches(execution, found)
 
 
-def _spaces(touch: Touch) -> Iterator[str]:
-    """Yield the memory spaces that some lane accessed."""
-    if touch.memory.space in _GLOBAL and _lanes(touch, "global").any():
-        yield "global"
-    if touch.memory.space in _ON_CHIP and touch.lanes.any():
-        yield _ON_CHIP[touch.memory.space]
+def _space(touch: Touch, alone: bool) -> str:
+    """Return the memory space that some lane accessed, or ``""``."""
+    space = "global" if touch.memory.space in _GLOBAL else _ON_CHIP.get(touch.memory.space, "")
+    if alone and space == "global":
+        return ""
+    return space if space and _lanes(touch, space).any() else ""
 
 
 def _lanes(touch: Touch, space: str) -> Lanes:
-    if space != "global":
-        return touch.lanes
-    return touch.lanes & ((touch.addresses >> np.uint64(SPAN_BITS)) > 0)
+    return touch.in_buffers if space == "global" else touch.lanes
 
 
 def _rows(touches: list[Touch], space: str) -> Rows:
@@ -122,7 +140,7 @@ def _rows(touches: list[Touch], space: str) -> Rows:
     return Rows(kept_addresses, np.concatenate(lanes), count / len(kept_addresses))
 
 
-def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
+def _pieces(touches: list[Touch], execution: Execution) -> Pieces:
     """Return the touched pieces: sectors of loads, and for stores pieces as wide as one store.
 
     A store may leave a part of its sector unwritten.
@@ -132,7 +150,7 @@ def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
     grain = SECTOR_BYTES if reads else min(size, SECTOR_BYTES)
     keys = []
     for touch in touches:
-        lanes = _lanes(touch, space)
+        lanes = touch.in_buffers
         block = touch.warps // execution.warps_per_block
         high = np.broadcast_to((block.astype(np.int64) << ADDRESS_BITS)[:, None], lanes.shape)[
             lanes
@@ -166,7 +184,7 @@ def _visits(touches: list[Touch], execution: Execution, rows: Rows) -> Visits | 
     ):
         apart *= 2
     some = (time >= first) & (time < first + kept) & (block % apart == 0)
-    some &= (lanes := _lanes(touch, "global")).any(axis=1)
+    some &= (lanes := touch.in_buffers).any(axis=1)
     if not some.any():
         return None
     size = max(touch.memory.bytes, 1)
@@ -221,7 +239,7 @@ def _meeting(touches: list[Touch], execution: Execution, sampled: Sampled) -> Me
         return NO_MEETING
     return meeting(
         np.concatenate([t.addresses for t in own]).astype(np.int64),
-        np.concatenate([_lanes(t, "global") for t in own]),
+        np.concatenate([t.in_buffers for t in own]),
         np.concatenate([t.warps // execution.warps_per_block for t in own]).astype(np.int64),
         len(sampled.spread),
         sampled.total,
@@ -232,13 +250,9 @@ def _kind(touch: Touch, execution: Execution) -> Kind:
     return execution.code.instructions[touch.instruction].operations[touch.part].kind
 
 
-def _buffer(
-    touches: list[Touch], regions: tuple[Region, ...], space: str
-) -> tuple[str, int | None]:
+def _buffer(touches: list[Touch], regions: tuple[Region, ...]) -> tuple[str, int | None]:
     """Return name and size of the only buffer that lanes accessed; ("", None) for several."""
-    if space != "global":
-        return "", None
-    spans = [t.addresses[_lanes(t, space)] >> np.uint64(SPAN_BITS) for t in touches]
+    spans = [t.addresses[t.in_buffers] >> np.uint64(SPAN_BITS) for t in touches]
     indices = {int(end) for own in spans if own.size for end in (own.min(), own.max())}
     index = indices.pop() - 1
     if indices or not 0 <= index < len(regions):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +47,7 @@ def work(
         tuple((sums / max(float(sums.mean()), 1.0)).tolist()),
         tuple((longest / max(float(longest.mean()), 1.0)).tolist()),
         tuple((traffic / max(float(traffic.mean()), 1.0)).tolist()),
-        {
-            address: _issue_counts(execution, place, rows.get(address))
-            for address, place in unique.items()
-        },
+        _issued(execution, unique, rows),
         frozenset(
             (execution.code.instructions[place].address, jumped)
             for place, counts in execution.taken.items()
@@ -61,15 +57,33 @@ def work(
     )
 
 
-def _issue_counts(execution: Execution, place: int, rows: Rows | None) -> IssueCounts:
-    executed = execution.executed[:, place]
+def _issued(
+    execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows | None]
+) -> dict[int, IssueCounts]:
+    places = list(unique.values())
+    executed = execution.executed[:, places].astype(np.float64)
     some = executed > 0
-    lanes = execution.lanes[some, place] / executed[some]
-    sectors = None if rows is None else _extremes(distinct_sectors(rows))
-    return IssueCounts(_extremes(executed), _extremes(lanes), sectors)
+    lanes = np.divide(execution.lanes[:, places], executed, where=some, out=np.zeros_like(executed))
+    each = zip(unique, _extremes(executed, np.ones_like(some)), _extremes(lanes, some), strict=True)
+    return {
+        address: IssueCounts(executions, active, _sectors(rows.get(address)))
+        for address, executions, active in each
+    }
 
 
-def _extremes(values: npt.NDArray[Any]) -> Extremes:
-    if not len(values):
-        return (0.0, 0.0, 0.0)
-    return (float(values.min()), float(np.median(values)), float(values.max()))
+def _sectors(rows: Rows | None) -> Extremes | None:
+    if rows is None:
+        return None
+    counts = distinct_sectors(rows).astype(np.float64)[:, None]
+    (extremes,) = _extremes(counts, np.ones_like(counts, np.bool_))
+    return extremes
+
+
+def _extremes(values: npt.NDArray[np.float64], known: npt.NDArray[np.bool_]) -> Iterator[Extremes]:
+    """Yield the extremes of the known values of each column; zeros where there is none."""
+    count = known.sum(axis=0)
+    ordered = np.sort(np.where(known, values, np.inf), axis=0)
+    # For example, of 5 known values the median is number 2, of 4 the mean of numbers 1 and 2.
+    ranks = np.maximum([np.zeros_like(count), (count - 1) // 2, count // 2, count - 1], 0)
+    low, below, above, high = np.where(count, np.take_along_axis(ordered, ranks, axis=0), 0.0)
+    yield from zip(low.tolist(), ((below + above) / 2).tolist(), high.tolist(), strict=True)
