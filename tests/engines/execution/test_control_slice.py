@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from engines.execution.machine import compiled, launched
 
+from perfassert.engines.execution.plan import ExecutionLimits, is_sure_to_be_cut
 from perfassert.engines.execution.slicing import control_slice
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -58,6 +59,49 @@ def test_counts_and_addresses_are_those_of_the_whole_code(case, arch):
         assert (a.instruction, a.part, a.guessed) == (b.instruction, b.part, b.guessed)
         assert (a.lanes == b.lanes).all()
         assert (a.addresses == b.addresses).all()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
+@pytest.mark.exhaustive(one_in=3)
+def test_flow_of_control_without_addresses_is_that_of_the_whole_code(case):
+    path, kernel, grid, block, arguments, shared = case
+    code = compiled(path, kernel, "sm_90")
+    deciding = control_slice(code, addresses=False)
+    assert deciding <= control_slice(code)
+    whole = launched(code, grid, block, arguments, shared)
+    part = launched(code, grid, block, arguments, shared, needed=deciding, touches=False)
+    assert (whole.lanes == part.lanes).all()
+    assert (whole.executed == part.executed).all()
+    assert whole.taken.keys() == part.taken.keys()
+    assert all((whole.taken[place] == counts).all() for place, counts in part.taken.items())
+    assert {(t.instruction, t.part) for t in part.touches} <= deciding
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
+@pytest.mark.exhaustive(one_in=3)
+def test_what_is_sure_to_be_cut_is_cut(case):
+    path, kernel, grid, block, arguments, shared = case
+    code = compiled(path, kernel, "sm_80")
+    needed, deciding = control_slice(code), control_slice(code, addresses=False)
+    how = (code, grid, block, arguments, shared)
+    in_all = launched(*how).lane_instructions
+    for most in (in_all * share // 8 for share in range(1, 10)):
+        limits = ExecutionLimits(lane_instructions=most)
+        for limits_of_followed in (ExecutionLimits(), ExecutionLimits(in_all // 4)):
+            followed = launched(*how, limits=limits_of_followed, needed=deciding, touches=False)
+            if is_sure_to_be_cut(followed, needed, limits):
+                assert len(launched(*how, limits=limits, needed=needed).cut)
+
+
+def test_many_trips_are_sure_to_be_cut():
+    code = compiled(EXAMPLES / "matmul.cu", "matmul", "sm_80")
+    how = (code, 1, (16, 16), [zeros(1 << 18), zeros(1 << 18), zeros(1 << 18), 512], 0)
+    deciding = control_slice(code, addresses=False)
+    followed = launched(*how, needed=deciding, touches=False)
+    in_all = followed.lane_instructions
+    for most, sure in ((in_all // 8, True), (in_all, False)):
+        limits = ExecutionLimits(lane_instructions=most)
+        assert is_sure_to_be_cut(followed, control_slice(code), limits) is sure
 
 
 def test_what_feeds_only_a_store_is_left_out():

@@ -76,8 +76,9 @@ def test_on_random_operations(part):
         words[some] = generator.choice(np.array(AWKWARD, np.uint32), int(some.sum()))
         results = np.zeros(BLOCK_BYTES + 2 * BLOCK_BYTES * SAVED, np.uint32)
         empty = Region("described by its size", None, 4096) if seed % 2 else Region("anything")
-        needed = control_slice(code) if seed % 3 == 0 else None
-        run = both(code, 2, 96, [words, results, empty, None], limits=LIMITS, needed=needed)
+        needed = control_slice(code, addresses=seed % 2 == 0) if seed % 3 == 0 else None
+        how = {"limits": LIMITS, "needed": needed, "touches": seed % 6 != 3}
+        run = both(code, 2, 96, [words, results, empty, None], **how)
         assert run.lane_instructions, seed
 
 

@@ -65,7 +65,7 @@ class _Packing:
         self.planes: list[tuple[Plane | None, npt.NDArray[np.uint8]]] = []
         banks = tuple(setting.banks)
         self.code = setting.code.found.once(
-            (_PackedCode, plan.needed, banks), lambda: _PackedCode(plan, banks)
+            (_PackedCode, plan.key, banks), lambda: _PackedCode(plan, banks)
         )
         launch = _words(self._setting(plan), self._memory(plan))
         self.words = launch + self._registers(setting) + self.code.words

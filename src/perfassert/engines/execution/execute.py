@@ -25,6 +25,7 @@ def execute(
     compiled: bool = True,
     memory: GlobalMemory | None = None,
     reads: Reads | None = None,
+    touches: bool = True,
 ) -> Execution:
     """Execute ``blocks`` (linear indices, x fastest) concurrently.
 
@@ -32,10 +33,11 @@ def execute(
     :func:`~perfassert.engines.execution.slicing.control_slice`; None for all. ``compiled``: use the
     compiled engine if it was built. The two engines have bit-identical results. ``memory``: buffers
     as an earlier execution with the same arguments left them; the execution changes them.
-    ``reads``: collects the pages of buffers that are read.
+    ``reads``: collects the pages of buffers that are read. ``touches``: record the addresses of
+    accesses whose values are not needed, too.
     """
     setting = Setting(code, launch, arguments, blocks, memory)
-    plan = ExecutionPlan(setting, limits or ExecutionLimits(), needed)
+    plan = ExecutionPlan(setting, limits or ExecutionLimits(), needed, touches)
     done = run_compiled(plan) if compiled and available() else Interpreter(plan).run()
     if reads is not None:
         note_reads(reads, done, needed)

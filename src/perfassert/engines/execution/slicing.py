@@ -37,14 +37,18 @@ _JUMPS = frozenset((Kind.BRANCH, Kind.BRANCH_DIVERGED))
 _NO_FALL = frozenset((Kind.EXIT, Kind.LOST, Kind.BRANCH_INDIRECT))
 
 
-def control_slice(code: MachineCode) -> frozenset[Part]:
-    """Return the (instruction, part) pairs whose values must be computed."""
-    return _Slicer(code).parts()
+def control_slice(code: MachineCode, addresses: bool = True) -> frozenset[Part]:
+    """Return the (instruction, part) pairs whose values must be computed.
+
+    ``addresses``: also those that decide addresses, not control flow alone.
+    """
+    return _Slicer(code, addresses).parts()
 
 
 class _Slicer:
-    def __init__(self, code: MachineCode) -> None:
+    def __init__(self, code: MachineCode, addresses: bool) -> None:
         self.code = code
+        self.addresses = addresses
         self.before = _predecessors(code)
         self.masks = [[_masks(o) for o in i.operations] for i in code.instructions]
         self.bases: Mapping[Part, int] | None = None
@@ -97,9 +101,9 @@ class _Slicer:
             if take:
                 wanted.add((index, part))
                 live |= sources
-            elif operation.memory is not None:
+            elif operation.memory is not None and self.addresses:
                 live |= address
-            matters |= take or operation.memory is not None
+            matters |= take or (operation.memory is not None and self.addresses)
         if guarded and matters:
             live |= 1 << instruction.guard
         return live & ~1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.plan import ExecutionLimits, is_sure_to_be_cut
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.reads import Reads
 from perfassert.engines.execution.result import Execution
@@ -34,6 +34,7 @@ _GUESSED = ("address", "layout", "sample", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = ExecutionLimits(lane_instructions=20_000_000, instructions=400_000)  # about a second
 _LIMITS_OF_ONE = ExecutionLimits(lane_instructions=400_000_000)  # a second or two
+_LIMITS_OF_FOLLOWED = ExecutionLimits(lane_instructions=_LIMITS.lane_instructions // 4)
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 _MAX_MEAN_ERROR = 0.1  # of the mean work, with 95 % confidence: twice the standard error
 _EXTENDED_FACTOR = 4  # times as many instructions, where blocks differ so that the mean is unsure
@@ -133,7 +134,7 @@ def sample_blocks(
     just the same and no buffer has a content that may distinguish blocks.
     """
     machine = code.executable()
-    needed = control_slice(machine)
+    needed, deciding = control_slice(machine), control_slice(machine, addresses=False)
     arguments = execution_arguments(program.parameters, launch)
     members = loop_members(program)
 
@@ -144,16 +145,25 @@ def sample_blocks(
     def execute_one(number: int) -> Execution:
         return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed, reads=reads)
 
+    def follow(numbers: Iterable[int], limits: ExecutionLimits = _LIMITS_OF_ONE) -> Execution:
+        """Execute what decides the flow of control, which takes a tenth of the time or less."""
+        own = tuple(map(blocks.in_grid, numbers))
+        return execute(
+            machine, launch, arguments, own, limits, deciding, reads=reads, touches=False
+        )
+
     def summarize(spread: Execution, run: Execution | None = None, alone: bool = False) -> Executed:
         return summarize_execution(spread, members, blocks, run, alone=alone)
 
     total = len(blocks)
     pilot = spread_blocks(total, max(1, _THREADS // launch.threads_per_block))
-    spread = execute_blocks(pilot)
-    if len(spread.cut):
+    heavy = is_sure_to_be_cut(follow(pilot, _LIMITS_OF_FOLLOWED), needed, _LIMITS)
+    spread = None if heavy else execute_blocks(pilot)
+    if spread is None or len(spread.cut):
         del spread  # its addresses may fill a gigabyte
         known = _have_contents(arguments)
-        return _sample_heavy(execute_blocks, execute_one, summarize, blocks, wave, standing, known)
+        run = execute_blocks, execute_one, follow
+        return _sample_heavy(*run, summarize, blocks, wave, standing, known)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == total or not is_decided(spread):
@@ -176,6 +186,7 @@ def sample_blocks(
 def _sample_heavy(
     execute_blocks: Callable[[Sequence[int]], Execution],
     execute_one: Callable[[int], Execution],
+    follow: Callable[[Iterable[int]], Execution],
     summarize: Callable[..., Executed],
     blocks: WorkingBlocks,
     wave: int,
@@ -188,7 +199,7 @@ def _sample_heavy(
     """
     total, middle = len(blocks), execute_one(standing)
     if not distinguished and is_decided(middle):
-        others = (execute_one(blocks.in_grid(total * i // 4)) for i in (1, 3))
+        others = (follow((total * i // 4,)) for i in (1, 3))
         if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
             return summarize(middle, alone=True)
     count = _LIMITS.lane_instructions // max(1, int(middle.lanes.sum()))  # some do not count
