@@ -32,7 +32,7 @@ from .diagnostics import failure
 from .dialects import MayDiffer
 from .inputs import Inputs, remember
 from .names import check_template_name, demangle, without_addresses, without_parameters
-from .nvcc import INSTANCE, Compilation, compile_with_nvcc, predefined_macros, preprocessor
+from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocessor
 from .signature import global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
@@ -532,7 +532,7 @@ def _with_nvcc(
         raise _unknown_kernel(program) if str(error).startswith(str(folder / INSTANCE)) else error
     name = str(nvcc)
     if host := product.preprocessor:
-        name += f" with {dialects.host_compiler_name(predefined_macros(compilation, host))}"
+        name += f" with {dialects.host_compiler_name(tools.predefined_macros(host))}"
     if arch.startswith("compute"):
         return CompiledModule(b"", product.code.decode(errors="replace"), (name,))
     return CompiledModule(product.code, None, (name,))

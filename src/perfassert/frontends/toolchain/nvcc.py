@@ -113,15 +113,6 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> P
     return Product(out.read_bytes() if out.exists() else b"", log, host)
 
 
-def predefined_macros(compilation: Compilation, host: str) -> str:
-    """Return the definitions of macros that a host's compiler has without any header."""
-    empty = compilation.folder / "empty.cpp"
-    empty.touch()
-    command = [host, "-E", "-dM", empty.name]
-    unwatched = replace(compilation, inputs=None)
-    return _run_command(unwatched, Path(host).name, command, {}, None).stdout
-
-
 def preprocessor(compilation: Compilation) -> Callable[[str, Inputs | None], str]:
     """Return a function that preprocesses the source's present text behind nvcc's headers.
 

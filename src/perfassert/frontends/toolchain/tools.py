@@ -430,3 +430,9 @@ def _stated_release(path: str) -> str:
     text = run_tool(Path(path).name, [path, "--version"]).stdout
     match = re.search(r"release (\d+\.\d+)", text)
     return match[1] if match else ""
+
+
+@lru_cache(maxsize=16)
+def predefined_macros(compiler: str) -> str:
+    """Return the definitions of macros that a host's compiler has without any header."""
+    return run_tool(Path(compiler).name, [compiler, "-E", "-dM", "-x", "c++", os.devnull]).stdout
