@@ -51,6 +51,7 @@ CONTEXT_VARIABLES = {
 KEPT_BY_VALUES = {
     "engines/execution/compiled.py": "code as the core takes it, by the results that are needed",
     "engines/execution/plan.py": "the operations of code, by the results that are needed",
+    "engines/execution/slicing.py": "the operations that decide addresses, or control flow alone",
     "engines/volume/executed.py": "bytes that executed blocks touch, by granularity",
     "engines/volume/written.py": "expressions of a described kernel, by names and values",
     "frontends/access_graph.py": "the graph of a described kernel",

@@ -42,29 +42,30 @@ def control_slice(code: MachineCode, addresses: bool = True) -> frozenset[Part]:
 
     ``addresses``: also those that decide addresses, not control flow alone.
     """
-    return _Slicer(code, addresses).parts()
+    slicer = code.found.once(_Slicer, lambda: _Slicer(code))
+    return code.found.once((_Slicer, addresses), lambda: slicer.parts(addresses))
 
 
 class _Slicer:
-    def __init__(self, code: MachineCode, addresses: bool) -> None:
+    """Backward dataflow over the instructions of one code."""
+
+    def __init__(self, code: MachineCode) -> None:
         self.code = code
-        self.addresses = addresses
         self.before = _predecessors(code)
         self.masks = [[_masks(o) for o in i.operations] for i in code.instructions]
         self.bases: Mapping[Part, int] | None = None
-        self.wanted: set[Part] = set()
 
-    def parts(self) -> frozenset[Part]:
+    def parts(self, addresses: bool) -> frozenset[Part]:
         """Return the slice; it is recomputed until no further store is needed."""
         stores: set[Part] = set()
         while True:
-            self.wanted = self._wanted_parts(stores)
-            loaded_stores = self._stores()
+            wanted = self._wanted_parts(stores, addresses)
+            loaded_stores = self._stores(wanted)
             if loaded_stores <= stores:
-                return frozenset(self.wanted)
+                return frozenset(wanted)
             stores |= loaded_stores
 
-    def _wanted_parts(self, stores: set[Part]) -> set[Part]:
+    def _wanted_parts(self, stores: set[Part], addresses: bool) -> set[Part]:
         count = len(self.code.instructions)
         live_after = [0] * count
         wanted: set[Part] = set()
@@ -75,7 +76,7 @@ class _Slicer:
         while work:
             index = -heappop(work)
             queued[index] = False
-            live = self._live_before(index, live_after[index], stores, wanted)
+            live = self._live_before(index, live_after[index], stores, wanted, addresses)
             for before in self.before[index]:
                 if live & ~live_after[before]:
                     live_after[before] |= live
@@ -84,7 +85,9 @@ class _Slicer:
                         heappush(work, -before)
         return wanted
 
-    def _live_before(self, index: int, live: int, stores: set[Part], wanted: set[Part]) -> int:
+    def _live_before(
+        self, index: int, live: int, stores: set[Part], wanted: set[Part], addresses: bool
+    ) -> int:
         """Return the registers needed before an instruction, given those needed after it."""
         instruction = self.code.instructions[index]
         guarded = instruction.guard >= 0
@@ -101,18 +104,18 @@ class _Slicer:
             if take:
                 wanted.add((index, part))
                 live |= sources
-            elif operation.memory is not None and self.addresses:
+            elif operation.memory is not None and addresses:
                 live |= address
-            matters |= take or (operation.memory is not None and self.addresses)
+            matters |= take or (operation.memory is not None and addresses)
         if guarded and matters:
             live |= 1 << instruction.guard
         return live & ~1
 
-    def _stores(self) -> set[Part]:
+    def _stores(self, wanted: set[Part]) -> set[Part]:
         """Return the stores and atomics whose data a needed load may read."""
         read: dict[Space, int] = {}
         for part, operation in self._memory(_READS):
-            if part in self.wanted:
+            if part in wanted:
                 for space in _spaces(operation):
                     read[space] = read.get(space, 0) | self._base(part)
         return {

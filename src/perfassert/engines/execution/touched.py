@@ -60,7 +60,7 @@ class _Touches(NamedTuple):
     """Touches of an execution by instruction and memory space."""
 
     execution: Execution
-    found: dict[_Key, list[Touch]]
+    by_key: dict[_Key, list[Touch]]
 
 
 def collect_touched(
@@ -80,14 +80,14 @@ def collect_touched(
     all_over = _by_instruction(spread, alone)
     following = all_over if run is spread else _by_instruction(run, alone)
     return {
-        (places[place], space): _touched((place, space), all_over, following, sampled)
-        for place, space in {**all_over.found, **following.found}
+        (places[place], space): _summarize_touches((place, space), all_over, following, sampled)
+        for place, space in {**all_over.by_key, **following.by_key}
         if place in places and place not in unknown
     }
 
 
-def _touched(key: _Key, spread: _Touches, run: _Touches, sampled: Sampled) -> Touched:
-    own, following = (touches.found.get(key, []) for touches in (spread, run))
+def _summarize_touches(key: _Key, spread: _Touches, run: _Touches, sampled: Sampled) -> Touched:
+    own, following = (touches.by_key.get(key, []) for touches in (spread, run))
     rows = _rows(own, key[1]) if own else None
     if key[1] != "global":
         return Touched(sampled, rows)
@@ -104,11 +104,11 @@ def _touched(key: _Key, spread: _Touches, run: _Touches, sampled: Sampled) -> To
 
 
 def _by_instruction(execution: Execution, alone: bool) -> _Touches:
-    found: dict[_Key, list[Touch]] = {}
+    touches: dict[_Key, list[Touch]] = {}
     for touch in execution.touches:
         if space := _space(touch, alone):
-            found.setdefault((touch.instruction, space), []).append(touch)
-    return _Touches(execution, found)
+            touches.setdefault((touch.instruction, space), []).append(touch)
+    return _Touches(execution, touches)
 
 
 def _space(touch: Touch, alone: bool) -> str:

@@ -47,7 +47,7 @@ def work(
         tuple((sums / max(float(sums.mean()), 1.0)).tolist()),
         tuple((longest / max(float(longest.mean()), 1.0)).tolist()),
         tuple((traffic / max(float(traffic.mean()), 1.0)).tolist()),
-        _issued(execution, unique, rows),
+        _count_issues(execution, unique, rows),
         frozenset(
             (execution.code.instructions[place].address, jumped)
             for place, counts in execution.taken.items()
@@ -57,7 +57,7 @@ def work(
     )
 
 
-def _issued(
+def _count_issues(
     execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows | None]
 ) -> dict[int, IssueCounts]:
     places = list(unique.values())
