@@ -150,15 +150,14 @@ def _pieces(touches: list[Touch], execution: Execution) -> Pieces:
     grain = SECTOR_BYTES if reads else min(size, SECTOR_BYTES)
     keys = []
     for touch in touches:
-        lanes = touch.in_buffers
-        block = touch.warps // execution.warps_per_block
-        high = np.broadcast_to((block.astype(np.int64) << ADDRESS_BITS)[:, None], lanes.shape)[
-            lanes
-        ]
-        address = touch.addresses[lanes].astype(np.int64)
+        lanes, address = touch.in_buffers, touch.addresses.astype(np.int64)
+        high = (touch.warps // execution.warps_per_block).astype(np.int64) << ADDRESS_BITS
         # For example, a store of 8 bytes at address 40 touches piece 5 of 8 bytes, a load sector 1.
         for step in range(0, size, grain):
-            keys.append(high | ((address + step) // grain & ADDRESS_MASK))
+            pieces = (address + step) // grain & ADDRESS_MASK
+            new = lanes.copy()  # lanes whose neighbour does not touch the same piece
+            new[:, 1:] &= ~lanes[:, :-1] | (pieces[:, 1:] != pieces[:, :-1])
+            keys.append(high[new.nonzero()[0]] | pieces[new])
     return Pieces(grain, _distinct(np.concatenate(keys)))
 
 
