@@ -1,18 +1,24 @@
-"""Growth of the time of a prediction with a kernel's instructions, loop trips, and grid.
+"""Growth of time with a kernel's instructions, trips and grid; with launches, tests and kernels.
 
-``python benchmarks/growth.py`` prints, for each of them, processor seconds of sizes that lie a
-factor apart, and the exponent of the power law through them: least squares of the logarithms. It
-needs the extra ``cuda``.
+``python benchmarks/growth.py [WHAT …]`` prints, for each of them, processor seconds of sizes that
+lie a factor apart, and the exponent of the power law through them: least squares of the logarithms.
+Tests and kernels are timed as processes of pytest and ``perfassert survey``, less one that has
+nothing to do. It needs the extra ``cuda``.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import many_kernels
 import numpy as np
+import sessions
+import sweep
 
 import perfassert as pa
 
@@ -33,6 +39,18 @@ extern "C" __global__ void loop(const float* a, float* b, int n, int trips) {
     b[i] = s;
 }
 """
+_TESTS = """
+import pytest
+import perfassert as pa
+
+FIELDS = [pa.Field("a", shape=(512, 4096), halo=1), pa.Field("b", shape=(512, 4096))]
+KERNEL = pa.Kernel.from_accesses("k", FIELDS, ["a[y, x + 1]", "a[y, x - 1]"], ["b[y, x]"])
+
+@pytest.mark.parametrize("n", range({count}))
+def test_of_many(perf, n):
+    perf(KERNEL, domain=(4096 - 2 * n, 512), block=(32, 1 + n % 8)).expect(time="< 1 s")
+"""
+_NO_TESTS = 5  # pytest's exit status
 _RUNS = 3
 _BLOCKS = 4096
 
@@ -88,6 +106,57 @@ def by_blocks(blocks: Sequence[int]) -> dict[int, float]:
     return found
 
 
+def by_launches(counts: Sequence[int]) -> dict[int, float]:
+    """Return the seconds of a ranking, by its launches; none is asked for twice."""
+    pa.rank(sweep.candidates(range(1)), "a100")  # compiles
+    found, first = {}, 1
+    for count in counts:
+        start = time.process_time()
+        pa.rank(sweep.candidates(range(first, first + count)), "a100")
+        found[count] = time.process_time() - start
+        first += count
+    return found
+
+
+def by_tests(folder: Path, counts: Sequence[int]) -> dict[int, float]:
+    """Return the seconds of a run of pytest, by its tests, less those of one without tests."""
+
+    def run(count: int) -> float:
+        file = folder / "test_growth.py"
+        file.write_text(_TESTS.format(count=count))
+        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--perf-device=a100", str(file)]
+        return _seconds_of_process(folder, command)
+
+    run(1)  # compiles Python's modules
+    alone = run(0)
+    return {count: run(count) - alone for count in counts}
+
+
+def by_kernels(folder: Path, counts: Sequence[int]) -> dict[int, float]:
+    """Return the seconds of a survey with an empty cache, by kernels, less those of its start."""
+    found = {}
+    alone = _seconds_of_process(folder, ["-m", "perfassert", "survey", "--help"])
+    for count in counts:
+        own = folder / f"kernels{count}"
+        own.mkdir()
+        many_kernels.build_library(str(own), count)
+        command = ["-m", "perfassert", "survey", "many.o"]
+        found[count] = _seconds_of_process(own, command) - alone
+    return found
+
+
+def _seconds_of_process(folder: Path, words: Sequence[str]) -> float:
+    """Return the processor seconds of Python with these words, those that it starts included."""
+    environment = sessions.environment_with(PERFASSERT_CACHE_DIR=str(folder / "cache"))
+    before = sessions.spent()
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, check=False
+    )
+    if done.returncode not in (0, _NO_TESTS):
+        raise SystemExit(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
+    return sessions.spent() - before
+
+
 def exponent(seconds: Mapping[int, float]) -> float:
     """Compute the exponent of the power law through the points."""
     slope = np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0]
@@ -98,13 +167,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         grown = {
-            "instructions": by_instructions(folder, (250, 500, 1000, 2000, 4000)),
-            "trips": by_trips(folder, [10**n for n in range(3, 9)]),
-            "blocks": by_blocks([10**n for n in range(2, 7)]),
+            "instructions": lambda: by_instructions(folder, (250, 500, 1000, 2000, 4000)),
+            "trips": lambda: by_trips(folder, [10**n for n in range(3, 9)]),
+            "blocks": lambda: by_blocks([10**n for n in range(2, 7)]),
+            "launches": lambda: by_launches((125, 250, 500, 1000)),
+            "tests": lambda: by_tests(folder, (125, 250, 500, 1000)),
+            "kernels": lambda: by_kernels(folder, (100, 200, 400, 800)),
         }
-    for what, seconds in grown.items():
-        points = ", ".join(f"{size:.3g}: {t * 1e3:.3g} ms" for size, t in seconds.items())
-        print(f"{what}: exponent {exponent(seconds):.2f} ({points})")
+        for what in sys.argv[1:] or grown:
+            seconds = grown[what]()
+            points = ", ".join(f"{size:.3g}: {t * 1e3:.3g} ms" for size, t in seconds.items())
+            print(f"{what}: exponent {exponent(seconds):.2f} ({points})", flush=True)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,13 @@ BROKEN = [
 ]  # fmt: skip
 
 
+def test_a_device_file_that_is_broken_further_down_is_left_out(add, tmp_path):
+    (tmp_path / "BAD.toml").write_text('name = "BAD"\n[sources]\nb = = 1\n')
+    add("bad", devices=lambda: [tmp_path])
+    with pytest.warns(pa.PluginWarning, match="not valid TOML"):
+        assert "BAD" not in pa.devices()
+
+
 @pytest.mark.parametrize(("hook", "function", "reason"), BROKEN)
 def test_a_broken_hook_is_left_out_and_named(add, hook, function, reason):
     add("bad", **{hook: function})

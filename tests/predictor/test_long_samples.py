@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import perfassert as pa
-from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.plan import ExecutionLimits, is_sure_to_be_cut
+from perfassert.engines.execution.slicing import control_slice
 from perfassert.predictor.sample import executed
 
 CODE = """
@@ -30,13 +31,14 @@ def path(tmp_path_factory):
     return path
 
 
-def predicted(path, monkeypatch, limits, one=EVERYTHING):
+def predicted(path, monkeypatch, limits, one=EVERYTHING, contents=True):
     """With so much work for the sample, and for a single block."""
     monkeypatch.setattr(executed, "_LIMITS", limits)
     monkeypatch.setattr(executed, "_LIMITS_OF_ONE", one)
-    shifts = np.linspace(1, 0, CHANNELS, dtype=np.float32) ** 2
+    data = np.linspace(1, 0, CHANNELS, dtype=np.float32) ** 2
+    shifts = pa.Buffer(data=data) if contents else pa.Buffer(CHANNELS)
     args = {
-        "in": pa.Buffer(CHANNELS * SAMPLES), "shifts": pa.Buffer(data=shifts),
+        "in": pa.Buffer(CHANNELS * SAMPLES), "shifts": shifts,
         "out": pa.Buffer(BLOCKS * 32), "channels": CHANNELS, "samples": SAMPLES, "slope": 37.5,
     }  # fmt: skip
     try:
@@ -49,6 +51,27 @@ def predicted(path, monkeypatch, limits, one=EVERYTHING):
 def loaded(prediction):
     volumes = prediction.volumes
     return np.array([float(volumes.l2_load.total), float(volumes.dram_load.total)])
+
+
+@pytest.mark.parametrize("contents", [False, True])
+def test_what_is_only_followed_would_be_executed_to_the_same_end(path, monkeypatch, contents):
+    """Addresses make no difference to whether a pilot is cut, or whether blocks differ."""
+    sure = []
+
+    def is_sure(*asked):
+        sure.append(is_sure_to_be_cut(*asked))
+        return sure[-1]
+
+    def never(*asked):
+        return False
+
+    limits = ExecutionLimits(200_000, 400_000)
+    monkeypatch.setattr(executed, "is_sure_to_be_cut", is_sure)
+    found = predicted(path, monkeypatch, limits, contents=contents)
+    assert sure == [True]
+    monkeypatch.setattr(executed, "is_sure_to_be_cut", never)
+    monkeypatch.setattr(executed, "control_slice", lambda code, addresses=True: control_slice(code))
+    assert predicted(path, monkeypatch, limits, contents=contents) == found
 
 
 @pytest.mark.exhaustive(one_in=2)

@@ -13,6 +13,8 @@ from random_kernels import contradicted
 from random_kernels.measure import source_of
 
 import perfassert as pa
+from perfassert.engines.pipeline.simulate import run_bounded
+from perfassert.predictor import session as session_module
 from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.memo import Memo
 from perfassert.source import CORRECTED
@@ -320,3 +322,41 @@ class TestMemo:
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(ask, range(8))) == [[*range(50)]] * 8
         assert sorted(made) == [*range(50)]
+
+
+def test_a_unit_that_another_launch_had_is_simulated_once(monkeypatch):
+    """Blocks of the busiest unit are as many with 10,701 blocks as with 10,700."""
+    fields = [pa.Field("a", shape=(1 << 22,)), pa.Field("b", shape=(1 << 22,))]
+    kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]"], ["b[x]"])
+    launches = [pa.Launch(blocks, 256) for blocks in (10_700, 10_701, 12_000)]
+    runs = []
+
+    def counted(unit, limit):
+        runs.append(unit.blocks)
+        return run_bounded(unit, limit)
+
+    monkeypatch.setattr(session_module, "run_bounded", counted)
+    counts = []
+    with pa.Session() as session:
+        for launch in launches:
+            before = len(runs)
+            assert session.predict(kernel, launch, "a100") == pa.Session(budget=0).predict(
+                kernel, launch, "a100"
+            )
+            counts.append(len(runs) - before)
+    alone = counts[2] // 2  # both sessions
+    assert counts == [2 * alone, alone, 2 * alone]
+    assert alone > 1
+
+
+def test_a_session_without_owner_is_freed_at_once():
+    """What it keeps does not refer to it, so that its memory does not wait for a collection."""
+    gc.disable()
+    try:
+        session = pa.Session()
+        session.predict(described(), pa.Launch.cover((1024, 256), (32, 8)), "a100")
+        gone = weakref.ref(session)
+        del session
+        assert gone() is None
+    finally:
+        gc.enable()

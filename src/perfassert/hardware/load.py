@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.errors import DeviceFileError, UnknownDevice, in_short
 from perfassert.hardware.extend import assemble_device, chain
 from perfassert.hardware.model import Device
-from perfassert.shipped import device_folder, read_head
+from perfassert.shipped import device_folder, read_head, read_table
 from perfassert.system.confined import outside
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _read_plugin_files(plugin: str, locations: Any) -> Iterator[tuple[str, Path]
         if not files:
             raise DeviceFileError(f"{place}: there is no *.toml in it")
         for path in files:
-            table = read_head(path)
+            table = read_table(path)
             if table.get("name") != path.stem:
                 raise DeviceFileError(f"{path}: name: must be that of the file, {path.stem!r}")
             names = {path.stem.lower(), *(str(a).lower() for a in table.get("aliases", ()))}

@@ -325,7 +325,8 @@ class Touched:
     Attributes:
         sampled: the executed blocks.
         rows: executions in the blocks that are spread over the launch; None: it touched nothing.
-        spread, run: pieces that the spread and the consecutive blocks touched; None: nothing.
+        spread, run: pieces of global memory that the spread and the consecutive blocks touched;
+            None: nothing.
         buffer: argument name of the only buffer of global memory that was touched; empty if there
             were several, and for on-chip memory.
         size: bytes of that buffer; None if they are not known.

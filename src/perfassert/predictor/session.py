@@ -39,7 +39,7 @@ _NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
 _PREDICTION_BYTES = 24 << 10
 _NODE_BYTES, _MODEL_BYTES, _SPAN_BYTES = 6 << 10, 64 << 10, 200
 """Estimated memory of a prediction, a node of a model, the rest of a model, a timeline's span."""
-_DURATION_BYTES = 1 << 10  # of a simulation, with its key
+_DURATION_BYTES = 1 << 10  # of a simulation, without its key
 
 
 class Session:
@@ -148,15 +148,9 @@ class Session:
             with without_collections():
                 bound_launch = bind_launch(question)
                 launch, device = question.launch, question.device
-                return loaded_model(bound_launch, launch, device, run=self._simulate)
+                return loaded_model(bound_launch, launch, device, run=partial(_run, self._memo))
 
         return self._memo.recall("model", question.key, make, _model_bytes)
-
-    def _simulate(self, unit: Unit, limit: int) -> Duration:
-        """Run a unit as :func:`run_bounded` does; the same unit, of whatever launch, runs once."""
-        key = content_of(unit, limit)
-        run = partial(run_bounded, unit, limit)
-        return self._memo.recall("simulate", key, run, lambda _: _DURATION_BYTES)
 
     def diagnose(self, question: Question, prediction: Answer) -> Diagnosis:
         """Return stalls and advice of a question's prediction.
@@ -220,6 +214,13 @@ DEFAULT = Session()
 def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
     """Return what the default session simulates of a launch."""
     return DEFAULT.model(DEFAULT.ask(kernel, launch, device))
+
+
+def _run(memo: Memo, unit: Unit, limit: int) -> Duration:
+    """Run a unit as :func:`run_bounded` does; the same unit, of whatever launch, runs once."""
+    key = content_of(unit, limit)
+    run = partial(run_bounded, unit, limit)
+    return memo.recall("simulate", key, run, lambda _: _DURATION_BYTES + len(key or b""))
 
 
 def _model_bytes(model: Model) -> int:

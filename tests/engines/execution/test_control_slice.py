@@ -77,31 +77,31 @@ def test_flow_of_control_without_addresses_is_that_of_the_whole_code(case):
     assert {(t.instruction, t.part) for t in part.touches} <= deciding
 
 
-@pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
-@pytest.mark.exhaustive(one_in=3)
+SQUARE = zeros(1 << 18)
+LONG = [
+    (EXAMPLES / "matmul.cu", "matmul", 1, (16, 16), [SQUARE, SQUARE, SQUARE, 512]),
+    (EXAMPLES / "reduction.cu", "block_sums", 1, 256, [zeros(200_000), zeros(1), 200_000]),
+    (HERE / "integers.cu", "spmv_integer", 1, 64,
+     [np.array([0, 9000, 18_000], I32), integers(18_000, 8), integers(18_000, 9), integers(8, 9),
+      zeros(2, I32), 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LONG, ids=[c[1] for c in LONG])
 def test_what_is_sure_to_be_cut_is_cut(case):
-    path, kernel, grid, block, arguments, shared = case
+    path, kernel, *how = case
     code = compiled(path, kernel, "sm_80")
     needed, deciding = control_slice(code), control_slice(code, addresses=False)
-    how = (code, grid, block, arguments, shared)
-    in_all = launched(*how).lane_instructions
-    for most in (in_all * share // 8 for share in range(1, 10)):
+    in_all = launched(code, *how).lane_instructions
+    found = []
+    for most in (in_all * share // 32 for share in (1, 2, 4, 8, 16, 24, 32, 40)):
         limits = ExecutionLimits(lane_instructions=most)
-        for limits_of_followed in (ExecutionLimits(), ExecutionLimits(in_all // 4)):
-            followed = launched(*how, limits=limits_of_followed, needed=deciding, touches=False)
-            if is_sure_to_be_cut(followed, needed, limits):
-                assert len(launched(*how, limits=limits, needed=needed).cut)
-
-
-def test_many_trips_are_sure_to_be_cut():
-    code = compiled(EXAMPLES / "matmul.cu", "matmul", "sm_80")
-    how = (code, 1, (16, 16), [zeros(1 << 18), zeros(1 << 18), zeros(1 << 18), 512], 0)
-    deciding = control_slice(code, addresses=False)
-    followed = launched(*how, needed=deciding, touches=False)
-    in_all = followed.lane_instructions
-    for most, sure in ((in_all // 8, True), (in_all, False)):
-        limits = ExecutionLimits(lane_instructions=most)
-        assert is_sure_to_be_cut(followed, control_slice(code), limits) is sure
+        for other in (ExecutionLimits(), ExecutionLimits(in_all // 4)):
+            followed = launched(code, *how, limits=other, needed=deciding, touches=False)
+            found.append(is_sure_to_be_cut(followed, needed, limits))
+            assert len(launched(code, *how, limits=limits, needed=needed).cut) or not found[-1]
+    assert found[0]
+    assert not found[-1]
 
 
 def test_what_feeds_only_a_store_is_left_out():

@@ -225,6 +225,16 @@ def test_naming_the_host_compiler_reads_no_header(compiled, monkeypatch):
     assert re.match(r"nvcc \d+\.\d+ with (gcc|clang) \d+\.\d+", binary.tools)
 
 
+@pytest.mark.usefixtures("nvcc")
+def test_a_host_compiler_that_does_not_say_its_name(compiled, monkeypatch):
+    def silent(path):
+        raise ToolchainMissing(f"{path} cannot be started")
+
+    monkeypatch.setattr(tools, "predefined_macros", silent)
+    binary = compiled("k.cu", AXPY, options=("-Uunused",))
+    assert re.match(r"nvcc \d+\.\d+(?! with)", binary.tools)
+
+
 FUNCTIONS = """\
 namespace std { template <bool B> struct bool_constant { static constexpr bool value = B; }; }
 __device__ inline float twice(float x) { return 2 * x; }

@@ -56,7 +56,6 @@ class ExecutionPlan:
     ) -> None:
         self.setting = setting
         self.limits = limits
-        self.needed = needed
         self.key = needed, touches
         self.steps = planned_steps(setting.code, needed, touches)
 
@@ -76,9 +75,16 @@ def _steps(
 ) -> Iterator[Step]:
     for part, operation in enumerate(instruction.operations):
         wanted = needed is None or (number, part) in needed
-        recorded = touches and operation.memory is not None
-        if wanted or recorded or operation.kind in CONTROL:
+        if wanted or acts_on_memory(operation, touches) or operation.kind in CONTROL:
             yield part, operation, wanted
+
+
+def acts_on_memory(operation: Micro, touches: bool) -> bool:
+    """Return True if an operation whose result is not needed is executed for its access.
+
+    ``touches``: all accesses are recorded. What is not translated makes memory unknown in any case.
+    """
+    return operation.memory is not None and (touches or operation.kind is Kind.UNKNOWN)
 
 
 def is_sure_to_be_cut(followed: Execution, needed: Needed, limits: ExecutionLimits) -> bool:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
+from perfassert.engines.execution.plan import acts_on_memory
 from perfassert.kernel.machine import (
     ADDRESS_SOURCES,
     Kind,
@@ -42,8 +43,13 @@ def control_slice(code: MachineCode, addresses: bool = True) -> frozenset[Part]:
 
     ``addresses``: also those that decide addresses, not control flow alone.
     """
-    slicer = code.found.once(_Slicer, lambda: _Slicer(code))
-    return code.found.once((_Slicer, addresses), lambda: slicer.parts(addresses))
+    return code.found.once(control_slice, lambda: _slices(code))[addresses]
+
+
+def _slices(code: MachineCode) -> tuple[frozenset[Part], frozenset[Part]]:
+    """Return the slice of control flow alone, and that of addresses, too."""
+    slicer = _Slicer(code)
+    return slicer.parts(False), slicer.parts(True)
 
 
 class _Slicer:
@@ -101,12 +107,13 @@ class _Slicer:
             take = bool(targets & live) or operation.kind in _DECIDES or (index, part) in stores
             if not guarded:
                 live &= ~targets
+            acts = acts_on_memory(operation, addresses)
             if take:
                 wanted.add((index, part))
                 live |= sources
-            elif operation.memory is not None and addresses:
+            elif acts:
                 live |= address
-            matters |= take or (operation.memory is not None and addresses)
+            matters |= take or acts
         if guarded and matters:
             live |= 1 << instruction.guard
         return live & ~1

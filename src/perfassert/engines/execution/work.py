@@ -18,6 +18,8 @@ from perfassert.kernel.executed import (
     Touched,
 )
 
+_COUNTED = 1 << 18  # counts that are sorted together
+
 
 def work(
     execution: Execution, unique: Mapping[int, int], touched: Mapping[int, Touched]
@@ -60,15 +62,18 @@ def work(
 def _count_issues(
     execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows | None]
 ) -> dict[int, IssueCounts]:
-    places = list(unique.values())
-    executed = execution.executed[:, places].astype(np.float64)
-    some = executed > 0
-    lanes = np.divide(execution.lanes[:, places], executed, where=some, out=np.zeros_like(executed))
-    each = zip(unique, _extremes(executed, np.ones_like(some)), _extremes(lanes, some), strict=True)
-    return {
-        address: IssueCounts(executions, active, _sectors(rows.get(address)))
-        for address, executions, active in each
-    }
+    counts = {}
+    addresses, width = list(unique), max(1, _COUNTED // len(execution.executed))
+    for first in range(0, len(addresses), width):
+        part = addresses[first : first + width]
+        places = [unique[address] for address in part]
+        executed = execution.executed[:, places].astype(np.float64)
+        some = executed > 0
+        lanes = execution.lanes[:, places] / np.maximum(executed, 1)
+        each = zip(part, _extremes(executed, some | True), _extremes(lanes, some), strict=True)
+        for address, executions, active in each:
+            counts[address] = IssueCounts(executions, active, _sectors(rows.get(address)))
+    return counts
 
 
 def _sectors(rows: Rows | None) -> Extremes | None:

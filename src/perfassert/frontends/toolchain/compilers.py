@@ -32,7 +32,7 @@ from .diagnostics import failure
 from .dialects import MayDiffer
 from .inputs import Inputs, remember
 from .names import check_template_name, demangle, without_addresses, without_parameters
-from .nvcc import INSTANCE, Compilation, compile_with_nvcc, preprocessor
+from .nvcc import INSTANCE, Compilation, Product, compile_with_nvcc, preprocessor
 from .signature import global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
@@ -530,12 +530,19 @@ def _with_nvcc(
     if not product.code:
         error = failure("nvcc", program.log(product.log), str(source.path))
         raise _unknown_kernel(program) if str(error).startswith(str(folder / INSTANCE)) else error
-    name = str(nvcc)
-    if host := product.preprocessor:
-        name += f" with {dialects.host_compiler_name(tools.predefined_macros(host))}"
+    name = str(nvcc) + _host_of(product)
     if arch.startswith("compute"):
         return CompiledModule(b"", product.code.decode(errors="replace"), (name,))
     return CompiledModule(product.code, None, (name,))
+
+
+def _host_of(product: Product) -> str:
+    """Return ``" with gcc 12.2"``, or nothing if the host's compiler cannot be asked."""
+    try:
+        macros = tools.predefined_macros(product.preprocessor) if product.preprocessor else ""
+    except (KernelSourceError, ToolchainMissing):
+        return ""
+    return f" with {dialects.host_compiler_name(macros)}" if macros else ""
 
 
 def _headers_of_nvcc(nvcc: tools.Tool, source: Source) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,7 +71,7 @@ class Product(NamedTuple):
     """What a run of nvcc made.
 
     ``code`` is empty if a compiler failed. ``log`` is the compilers' output. ``preprocessor`` is
-    the program of the host's compiler that preprocessed the source; empty on Windows, where nvcc
+    the path of the host's compiler, which preprocessed the source; empty on Windows, where nvcc
     starts it.
     """
 
@@ -103,7 +104,8 @@ def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> P
     host = ""
     for command in commands:
         words = texts.place_texts(command)
-        host = host or (words[0] if "-E" in words else "")
+        if "-E" in words:
+            host = shutil.which(words[0], path=variables.get("PATH")) or ""
         if preprocessed := _preprocessed_file(words):
             _encode_names(compilation.folder / preprocessed)
         run = _run_command(compilation, Path(words[0]).name, words, variables, limit)

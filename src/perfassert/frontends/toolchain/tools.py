@@ -433,6 +433,7 @@ def _stated_release(path: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def predefined_macros(compiler: str) -> str:
+def predefined_macros(path: str) -> str:
     """Return the definitions of macros that a host's compiler has without any header."""
-    return run_tool(Path(compiler).name, [compiler, "-E", "-dM", "-x", "c++", os.devnull]).stdout
+    run = run_tool(Path(path).name, [path, "-E", "-dM", "-x", "c++", os.devnull])
+    return "" if run.status else run.stdout

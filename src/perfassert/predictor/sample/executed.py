@@ -146,7 +146,7 @@ def sample_blocks(
         return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed, reads=reads)
 
     def follow(numbers: Iterable[int], limits: ExecutionLimits = _LIMITS_OF_ONE) -> Execution:
-        """Execute what decides the flow of control, which takes a tenth of the time or less."""
+        """Execute what decides the flow of control, in most codes a small part."""
         own = tuple(map(blocks.in_grid, numbers))
         return execute(
             machine, launch, arguments, own, limits, deciding, reads=reads, touches=False
