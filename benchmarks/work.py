@@ -15,18 +15,23 @@ from types import CodeType, FrameType
 from typing import Any
 
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.pipeline.compiled import run_compiled
+from perfassert.engines.pipeline.compiled import run_compiled, time_compiled
 from perfassert.engines.pipeline.program import compile_programs
+from perfassert.engines.pipeline.results import Duration
 from perfassert.engines.volume.runs import merge_runs
 from perfassert.engines.volume.warps import lane_addresses
 from perfassert.frontends.toolchain.tools import run_tool
 
 _Counts = Mapping[str, int]
+
+
+def _count_run(run: Duration) -> _Counts:
+    return {"simulations": 1, "instructions simulated": run.simulated}
+
+
 _COUNTED: Mapping[CodeType, Callable[[Any], _Counts]] = {
-    run_compiled.__code__: lambda totals: {
-        "simulations": 1,
-        "instructions simulated": totals.simulated,
-    },
+    run_compiled.__code__: _count_run,
+    time_compiled.__code__: _count_run,
     compile_programs.__code__: lambda made: {
         "nodes compiled": sum(len(program.nodes) for program in made[0]),
     },

@@ -28,7 +28,6 @@ CACHES = {
     "frontends/toolchain/tools.py _package_on": "folders of a package, by name and import path",
     "frontends/toolchain/tools.py _version": "version of an installed wheel",
     "frontends/toolchain/tools.py _stated_release": "what a tool says of itself, by its path",
-    "frontends/toolchain/tools.py predefined_macros": "what a compiler says of itself, by its path",
     "frontends/cuda/written_launches.py _launches_in": "by names and texts of files",
     "hardware/load.py _shipped_files": "no argument: names of the shipped devices",
     "hardware/load.py _load": "a device, by path and digests of its files",

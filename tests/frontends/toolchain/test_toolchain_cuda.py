@@ -226,11 +226,12 @@ def test_naming_the_host_compiler_reads_no_header(compiled, monkeypatch):
 
 
 @pytest.mark.usefixtures("nvcc")
-def test_a_host_compiler_that_does_not_say_its_name(compiled, monkeypatch):
+def test_a_host_compiler_that_does_not_say_its_name(compiled, monkeypatch, tmp_path):
     def silent(path):
         raise ToolchainMissing(f"{path} cannot be started")
 
     monkeypatch.setattr(tools, "predefined_macros", silent)
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))  # where nobody has said it
     binary = compiled("k.cu", AXPY, options=("-Uunused",))
     assert re.match(r"nvcc \d+\.\d+(?! with)", binary.tools)
 

@@ -538,11 +538,17 @@ def _with_nvcc(
 
 def _host_of(product: Product) -> str:
     """Return ``" with gcc 12.2"``, or nothing if the host's compiler cannot be asked."""
+    path = product.preprocessor
+    if not path:
+        return ""
+    key = cache.key(["host compiler", tools.Tool("host compiler", path).identity()])
     try:
-        macros = tools.predefined_macros(product.preprocessor) if product.preprocessor else ""
+        name = cache.remember(
+            key, lambda: dialects.host_compiler_name(tools.predefined_macros(path)), str, str
+        )
     except (KernelSourceError, ToolchainMissing):
         return ""
-    return f" with {dialects.host_compiler_name(macros)}" if macros else ""
+    return f" with {name}"
 
 
 def _headers_of_nvcc(nvcc: tools.Tool, source: Source) -> tuple[str, ...]:

@@ -432,8 +432,9 @@ def _stated_release(path: str) -> str:
     return match[1] if match else ""
 
 
-@lru_cache(maxsize=16)
 def predefined_macros(path: str) -> str:
     """Return the definitions of macros that a host's compiler has without any header."""
     run = run_tool(Path(path).name, [path, "-E", "-dM", "-x", "c++", os.devnull])
-    return "" if run.status else run.stdout
+    if run.status:
+        raise KernelSourceError(f"{path} does not say its macros: {run.log[:200]}")
+    return run.stdout
