@@ -57,8 +57,9 @@ def grown(known: Mapping[str, Mapping[str, int]], current: _Counts) -> list[str]
     """Return messages about counts more than 5 % above the record, or only in one of the two."""
     complaints = []
     for scenario, counts in current.items():
-        missing = known.get(scenario, {}).keys() - counts.keys()
-        complaints += [f"{scenario}: {name}: on record, but not counted" for name in missing]
+        for name, before in known.get(scenario, {}).items():
+            if before and name not in counts:
+                complaints.append(f"{scenario}: {name}: on record, but not counted any more")
         for name, count in counts.items():
             before = known.get(scenario, {}).get(name, 0)
             if count > MORE * before:

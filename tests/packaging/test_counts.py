@@ -32,7 +32,12 @@ def test_less_work_is_no_complaint(figures):
 
 @pytest.mark.parametrize("counts", [{"tools started": 1}, {"addresses of lanes": 1}])
 def test_work_where_there_was_none_is_a_complaint(figures, counts):
-    assert len(figures.grown(KNOWN, {"some": counts})) == 1
+    assert len(figures.grown(KNOWN, {"some": {"nodes compiled": 100, **counts}})) == 1
+
+
+def test_work_that_nobody_counts_any_more_is_a_complaint(figures):
+    (complaint,) = figures.grown(KNOWN, {"some": {"tools started": 0}})
+    assert complaint == "some: nodes compiled: on record, but not counted any more"
 
 
 def test_a_scenario_comes_and_goes_with_the_record(figures):
@@ -59,3 +64,13 @@ def test_counters_see_what_the_simulator_says_of_itself(figures):
     assert counts == {
         "simulations": 1, "instructions simulated": 5 * 2 * 3 * 7, "nodes compiled": 2
     }  # fmt: skip
+
+
+@pytest.mark.skipif(not available(), reason="no compiled engine")
+def test_counters_see_the_simulations_of_a_prediction(figures):
+    fields = [pa.Field("a", shape=(1 << 22,)), pa.Field("b", shape=(1 << 22,))]
+    kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]"], ["b[x]"])
+    with figures.count_work() as counts, pa.Session() as session:
+        session.predict(kernel, pa.Launch(1 << 14, 256), "a100")
+    assert counts["simulations"] > 1
+    assert counts["instructions simulated"] > counts["nodes compiled"] > 0
