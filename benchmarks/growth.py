@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import load
 import many_kernels
 import numpy as np
 import sessions
@@ -38,17 +39,6 @@ extern "C" __global__ void loop(const float* a, float* b, int n, int trips) {
     for (int k = 0; k < trips; k++) s = s * a[i + (k & 1023) * n] + a[i];
     b[i] = s;
 }
-"""
-_TESTS = """
-import pytest
-import perfassert as pa
-
-FIELDS = [pa.Field("a", shape=(512, 4096), halo=1), pa.Field("b", shape=(512, 4096))]
-KERNEL = pa.Kernel.from_accesses("k", FIELDS, ["a[y, x + 1]", "a[y, x - 1]"], ["b[y, x]"])
-
-@pytest.mark.parametrize("n", range({count}))
-def test_of_many(perf, n):
-    perf(KERNEL, domain=(4096 - 2 * n, 512), block=(32, 1 + n % 8)).expect(time="< 1 s")
 """
 _NO_TESTS = 5  # pytest's exit status
 _RUNS = 3
@@ -123,7 +113,9 @@ def by_tests(folder: Path, counts: Sequence[int]) -> dict[int, float]:
 
     def run(count: int) -> float:
         file = folder / "test_growth.py"
-        file.write_text(_TESTS.format(count=count))
+        compared = 'p.expect(time="< 1 s")'
+        text = load.TESTS.format(count=count, width="4096 - 2 * n", compared=compared)
+        file.write_text(text)
         command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--perf-device=a100", str(file)]
         return _seconds_of_process(folder, command)
 

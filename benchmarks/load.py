@@ -25,7 +25,7 @@ import perfassert as pa
 DEVICE = "A100-SXM4-40GB"
 KERNELS = Path(__file__).parents[1] / "examples" / "kernels"
 COUNT = 10_000
-TESTS = f"""
+TESTS = """
 import pytest
 import perfassert as pa
 
@@ -33,10 +33,10 @@ FIELDS = [pa.Field("a", shape=(512, 4096), halo=1), pa.Field("b", shape=(512, 40
 KERNEL = pa.Kernel.from_accesses("k", FIELDS, ["a[y, x + 1]", "a[y, x - 1]"], ["b[y, x]"])
 
 
-@pytest.mark.parametrize("n", range({COUNT}))
+@pytest.mark.parametrize("n", range({count}))
 def test_of_many(perf, n):
-    p = perf(KERNEL, domain=(4096 - 32 * (n % 100), 512), block=(32, 1 + n % 8))
-    COMPARED
+    p = perf(KERNEL, domain=({width}, 512), block=(32, 1 + n % 8))
+    {compared}
 """
 CODE = """
 extern "C" __global__ void trips(float* a, long long n) {
@@ -68,7 +68,8 @@ def baselines() -> None:
 
 
 def session(folder: Path, compared: str, *options: str) -> None:
-    (folder / "test_many.py").write_text(TESTS.replace("COMPARED", compared))
+    text = TESTS.format(count=COUNT, width="4096 - 32 * (n % 100)", compared=compared)
+    (folder / "test_many.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
                "--rootdir=.", f"--perf-device={DEVICE}", *options]  # fmt: skip
     begin = time.monotonic()

@@ -15,6 +15,7 @@ CACHES = {
     "conformance.py reference_predictions": "no argument: predictions of fixed kernels",
     "engines/extension.py compiled_core": "an extension module, by the name of its engine",
     "engines/pipeline/compiled.py _body": "words of four programs of a unit, by their values",
+    "engines/pipeline/compiled.py _digest": "the digest of these words, by the same values",
     "engines/pipeline/program.py exact": "a number as a fraction",
     "engines/volume/warps.py _bank_hashes": "a table, by a number of bits",
     "frontends/machine/opcodes.py operation_class": "by architecture and opcode",

@@ -70,7 +70,7 @@ def _count_issues(
         executed = execution.executed[:, places].astype(np.float64)
         some = executed > 0
         lanes = execution.lanes[:, places] / np.maximum(executed, 1)
-        each = zip(part, _extremes(executed, some | True), _extremes(lanes, some), strict=True)
+        each = zip(part, _extremes(executed), _extremes(lanes, some), strict=True)
         for address, executions, active in each:
             counts[address] = IssueCounts(executions, active, _sectors(rows.get(address)))
     return counts
@@ -80,13 +80,15 @@ def _sectors(rows: Rows | None) -> Extremes | None:
     if rows is None:
         return None
     counts = distinct_sectors(rows).astype(np.float64)[:, None]
-    (extremes,) = _extremes(counts, np.ones_like(counts, np.bool_))
+    (extremes,) = _extremes(counts)
     return extremes
 
 
-def _extremes(values: npt.NDArray[np.float64], known: npt.NDArray[np.bool_]) -> Iterator[Extremes]:
+def _extremes(
+    values: npt.NDArray[np.float64], known: npt.NDArray[np.bool_] | bool = True
+) -> Iterator[Extremes]:
     """Yield the extremes of the known values of each column; zeros where there is none."""
-    count = known.sum(axis=0)
+    count = np.broadcast_to(known, values.shape).sum(axis=0)
     ordered = np.sort(np.where(known, values, np.inf), axis=0)
     # For example, of 5 known values the median is number 2, of 4 the mean of numbers 1 and 2.
     ranks = np.maximum([np.zeros_like(count), (count - 1) // 2, count // 2, count - 1], 0)

@@ -9,7 +9,6 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter
-from typing import NamedTuple
 
 from perfassert.engines.extension import compiled_core
 from perfassert.engines.pipeline.configuration import Unit
@@ -79,7 +78,7 @@ def time_compiled(unit: Unit, limit: int = 0, fast_forward: bool = True) -> Dura
 
 def content_of(unit: Unit, limit: int) -> bytes:
     """Return a key of all that the time of a unit that :func:`fits` depends on."""
-    return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + _body(unit.programs).digest
+    return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + _digest(unit.programs)
 
 
 def _duration(words: Sequence[int]) -> Duration:
@@ -91,7 +90,7 @@ def _simulate(
     unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
 ) -> array[int]:
     words = _head(unit, heard, fast_forward, limit, window)
-    words.extend(_body(unit.programs).words)
+    words.extend(_body(unit.programs))
     result = array("q")
     try:
         result.frombytes(_core().simulate(words.tobytes()))
@@ -164,20 +163,19 @@ def _head(
     return words
 
 
-class _Packed(NamedTuple):
-    """Programs as the core reads them, and the digest of these words."""
-
-    words: array[int]
-    digest: bytes
-
-
 @lru_cache(maxsize=4)
-def _body(programs: tuple[WarpProgram, ...]) -> _Packed:
+def _body(programs: tuple[WarpProgram, ...]) -> array[int]:
     """Return the packed programs, which several runs of a prediction share."""
     words = array("q")
     for program in programs:
         words.fromlist(_program(program))
-    return _Packed(words, sha256(words).digest())
+    return words
+
+
+@lru_cache(maxsize=4)
+def _digest(programs: tuple[WarpProgram, ...]) -> bytes:
+    """Return the digest of the packed programs, which the keys of several runs share."""
+    return sha256(_body(programs)).digest()
 
 
 def _program(program: WarpProgram) -> list[int]:

@@ -146,6 +146,10 @@ class Words:
     declared: Set[str]
 
 
+class MayDiffer(Exception):
+    """NVRTC and nvcc may make different code of a source; the message has the reason."""
+
+
 def host_compiler_name(definitions: str) -> str:
     """Return the name and version that a host's compiler states in its macros.
 
@@ -157,10 +161,6 @@ def host_compiler_name(definitions: str) -> str:
         if all(number in macros for number in numbers):
             return f"{name} {'.'.join(macros[number] for number in numbers)}"
     return "another compiler"
-
-
-class MayDiffer(Exception):
-    """NVRTC and nvcc may make different code of a source; the message has the reason."""
 
 
 def read_preamble(text: str, own: Sequence[str]) -> tuple[Preamble, dict[str, int | None]]:

@@ -68,7 +68,7 @@ class Compilation:
 
 
 class Product(NamedTuple):
-    """What a run of nvcc made.
+    """Machine code or PTX of one run of nvcc.
 
     ``code`` is empty if a compiler failed. ``log`` is the compilers' output. ``preprocessor`` is
     the path of the host's compiler, which preprocessed the source; empty on Windows, where nvcc

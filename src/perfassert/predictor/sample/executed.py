@@ -157,13 +157,14 @@ def sample_blocks(
 
     total = len(blocks)
     pilot = spread_blocks(total, max(1, _THREADS // launch.threads_per_block))
-    heavy = is_sure_to_be_cut(follow(pilot, _LIMITS_OF_FOLLOWED), needed, _LIMITS)
+    heavy = members and is_sure_to_be_cut(follow(pilot, _LIMITS_OF_FOLLOWED), needed, _LIMITS)
     spread = None if heavy else execute_blocks(pilot)
     if spread is None or len(spread.cut):
         del spread  # its addresses may fill a gigabyte
         known = _have_contents(arguments)
-        run = execute_blocks, execute_one, follow
-        return _sample_heavy(*run, summarize, blocks, wave, standing, known)
+        return _sample_heavy(
+            execute_blocks, execute_one, follow, summarize, blocks, wave, standing, known
+        )
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == total or not is_decided(spread):
