@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfassert.cli.main import main
+from perfassert.comparison import sides
+from perfassert.frontends.cuda import inventory
 from perfassert.frontends.toolchain import tools
 
 pytestmark = pytest.mark.exhaustive(one_in=8)
@@ -217,6 +219,51 @@ def test_what_fails(folders, capsys):
 def test_nothing_has_changed(folders, capsys):
     assert main(["diff", folders[0], folders[0], "--arch", "sm_80"]) == 0
     assert capsys.readouterr().out.endswith(": 7 same\n")
+
+
+def test_only_code_that_differs_is_disassembled(tmp_path, capsys, monkeypatch):
+    """However many kernels the files have; what is printed is the same."""
+    text = "".join(
+        f"__device__ __noinline__ int f{n}(int i) {{ return i * i % {n + 3}; }}\n"
+        f"__global__ void k{n}(int* a) {{ a[0] = f{n}(a[threadIdx.x]) + {n}; }}\n"
+        for n in range(4)
+    )
+    new = text.replace("a[0] = f2(", "a[1] = f0(") + "__global__ void added() {}\n"
+    written(tmp_path / "base", {"k.cu": text})
+    written(tmp_path / "head", {"k.cu": new})
+    commands = []
+    real = tools.run_tool
+
+    def run(name, command, **more):
+        commands.append([name, *command[1:-1]])
+        return real(name, command, **more)
+
+    monkeypatch.setattr(tools, "run_tool", run)
+    monkeypatch.setattr(inventory, "_KNOWN_CODE", {})
+    monkeypatch.chdir(tmp_path)
+    _, found, kernels = compared(capsys, "base", "head")
+    assert found["counts"] == {"new": 1, "same": 4}
+    assert [kernels[f"k{n}"]["same_code"] for n in range(4)] == [True, True, False, True]
+    assert kernels[None]["metrics"]["code_bytes"]["head"] > 0
+    runs = [words for words in commands if words[0] == "nvdisasm"]
+    assert [len(words[words.index("-fun") + 1].split(",")) for words in runs] == [2, 1]
+
+
+def test_a_base_that_changes_while_it_is_read(tmp_path, capsys, monkeypatch):
+    places = [tmp_path / f"{side}.cu" for side in ("base", "head")]
+    text = "__global__ void k(int* a) {{ a[{}] = 1; }}\n"
+    for number, path in enumerate(places):
+        path.write_text(text.format(number))
+    real = sides.side
+
+    def read(path, *words, **more):
+        found = real(path, *words, **more)
+        places[0].write_text(text.format(7))
+        return found
+
+    monkeypatch.setattr(sides, "side", read)
+    assert main(["diff", *map(str, places), "--device", "a100"]) == 2
+    assert "has changed while it was read; compare again" in capsys.readouterr().err
 
 
 def test_other_code_with_the_same_numbers_is_said(tmp_path, capsys):

@@ -10,7 +10,7 @@ import pytest
 import perfassert as pa
 from perfassert.engines.volume.warps import wavefronts
 from perfassert.frontends.cuda.code_findings import conflicts, find_in_code, sectors
-from perfassert.frontends.cuda.inventory import list_kernels
+from perfassert.frontends.cuda.inventory import Detail, list_kernels
 from perfassert.frontends.machine.lane_values import LANES
 
 SOURCE = """
@@ -102,13 +102,15 @@ def source(tmp_path_factory):
 def test_each_kernel_has_its_finding_and_no_other(source, arch):
     found = {
         info.name: {f.kind for f in info.findings if f.cost > 0.01 or not f.cost} - {"spills"}
-        for info in list_kernels(source, arch, findings=True)
+        for info in list_kernels(source, arch, detail=Detail(findings=True))
     }
     assert found == EXPECTED
 
 
 def test_messages_have_numbers_that_a_prediction_confirms(source):
-    infos = {info.name: info for info in list_kernels(source, "sm_80", findings=True)}
+    infos = {
+        info.name: info for info in list_kernels(source, "sm_80", detail=Detail(findings=True))
+    }
     (conflict,) = infos["tile"].findings
     assert conflict.message == "32 times the wavefronts of shared memory"
     launch = pa.Launch(1, (32, 32))

@@ -119,6 +119,13 @@ def test_no_tool_runs_again(library, monkeypatch):
     assert record == []
 
 
+DIVISIONS = "".join(
+    f"__global__ void divide{n}(double* a) {{ a[threadIdx.x] = {n}.5 / a[threadIdx.x + {n}]; }}\n"
+    for n in range(COUNT - 1)
+)
+"""The slow path of a division is a function of its own in the section of each kernel."""
+
+
 @pytest.fixture
 def disassembled(monkeypatch):
     """Options of each run of nvdisasm."""
@@ -161,6 +168,19 @@ def test_code_that_calls_functions_is_disassembled_with_them(tmp_path, disassemb
     assert disassembled == [["-c"], ["-c"]]
 
 
+def test_code_that_takes_a_functions_address_has_its_digest_from_it_too(tmp_path):
+    text = """__device__ __noinline__ int f(int x) {{ return x * x % {}; }}
+      __device__ __noinline__ int g(int x) {{ return x + 1; }}
+      __global__ void k(int* a, bool b) {{ int (*p)(int) = b ? f : g; a[0] = p(a[1]); }}"""
+    options = {"options": ("-rdc=true",)}
+    seven, nine = (
+        pa.kernels(written(tmp_path, text.format(n), f"{n}.cu"), "sm_80", **options)[0]
+        for n in (7, 9)
+    )
+    assert (seven.mix, seven.control_flow) == (nine.mix, nine.control_flow)
+    assert seven.digest != nine.digest
+
+
 def test_targets_of_jumps_by_table_are_named(tmp_path, disassembled):
     cases = "".join(f"case {n}: a[{n}] = b / {n + 3}; break;" for n in range(12))
     text = f"__global__ void k(int* a, int b) {{ switch (a[99]) {{ {cases} }} }}"
@@ -169,8 +189,9 @@ def test_targets_of_jumps_by_table_are_named(tmp_path, disassembled):
     assert info.mix["branch"] > 1
 
 
-def test_much_code_is_disassembled_in_pieces(tmp_path, disassembled, monkeypatch):
-    path = written(tmp_path, instances(COUNT), "many.cu")
+@pytest.mark.parametrize("text", [instances(COUNT), DIVISIONS], ids=["loops", "divisions"])
+def test_much_code_is_disassembled_in_pieces(tmp_path, disassembled, monkeypatch, text):
+    path = written(tmp_path, text, "many.cu")
     whole = pa.kernels(path, "sm_80")
     monkeypatch.setattr(inventory, "_KNOWN_CODE", {})
     monkeypatch.setattr(inventory, "_PIECE", 1 << 10)

@@ -20,7 +20,7 @@ from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
     from perfassert.comparison.affected import Affected, CommandPattern
-    from perfassert.comparison.kernel_changes import CodeDiff, CodeSide
+    from perfassert.comparison.kernel_changes import CodeByFile, CodeDiff, CodeSide
     from perfassert.comparison.launch_pairs import LaunchesFile
     from perfassert.comparison.launched import LaunchComparison
     from perfassert.comparison.limits import ChangeLimits
@@ -187,19 +187,20 @@ def _compiled_sides(
             f"--build and --toolchain {options.toolchain}: only sources can be compiled by both"
         )
 
-    def compiled_by(release: str) -> Opened:
+    def compiled_by(release: str, known: CodeByFile | None) -> Opened:
         own = replace(
             reading,
             compilation={**reading.compilation, "toolchain": release},
             sources_first=True,
+            undescribed=known,
         )
         opened = _open_side(options.base, None, own, stack)
         name = f"{options.base} (CUDA {release})"
         return replace(opened, side=replace(opened.side, name=name))
 
-    base = compiled_by(pair[0])
+    base = compiled_by(pair[0], None)
     _check_kernels(base.side)
-    return base, compiled_by(pair[1])
+    return _describe_base(base, compiled_by(pair[1], base.side.code))
 
 
 def _check_kernels(base: CodeSide) -> None:
@@ -356,11 +357,13 @@ def _print(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A side of a comparison, the way its files are compiled, and the root of its repository."""
+    """A side of a comparison, the way its files are compiled, the root of its repository, and what
+    was read."""
 
     side: CodeSide
     reading: Reading
     root: Path
+    path: Path
 
 
 def _sides(
@@ -368,10 +371,22 @@ def _sides(
 ) -> tuple[Opened, Opened]:
     from perfassert.comparison.sides import from_sources
 
-    base = _open_side(options.base, options.build, reading, stack)
+    base = _open_side(options.base, options.build, replace(reading, undescribed=None), stack)
     _check_kernels(base.side)
-    reading = replace(reading, sources_first=from_sources(base.side))
-    return base, _open_side(options.head, options.build, reading, stack, known=base.side)
+    first, known = from_sources(base.side), base.side.code
+    reading = replace(reading, sources_first=first, undescribed=known)
+    return _describe_base(
+        base, _open_side(options.head, options.build, reading, stack, known=base.side)
+    )
+
+
+def _describe_base(base: Opened, head: Opened) -> tuple[Opened, Opened]:
+    """Return both sides, the base with what only it has described, as the head is."""
+    from perfassert.comparison.sides import describe
+
+    with progress(f"changes of {base.side.name}") as bar:
+        read = describe(base.side, base.path, base.reading, head.side, bar)
+        return replace(base, side=read), head
 
 
 def _is_known(name: str) -> bool:
@@ -400,7 +415,7 @@ def _open_side(
     if (is_path and build is None) or not is_revision(name):
         with progress(f"files of {name}") as bar:
             read = side(Path(name), reading, progress=bar)
-            return Opened(read, reading, repository_root(Path(name)))
+            return Opened(read, reading, repository_root(Path(name)), Path(name))
     with progress(f"checkout of {name}"):
         checkout = stack.enter_context(checked_out(name))
     own = replace(reading.inside(checkout), sources_first=build is None)
@@ -412,8 +427,8 @@ def _open_side(
         with progress(f"files of {name}") as bar:
             read = side(checkout.folder, own, name, bar)
             converted = replace(read, converted=checkout.converted)
-            return Opened(converted, own, checkout.root)
+            return Opened(converted, own, checkout.root, checkout.folder)
     if known is None:
         raise KernelSourceError(why)
     lost = dict.fromkeys((p.file for p in known.kernels), why)
-    return Opened(CodeSide(name, checkout.folder, (), lost), own, checkout.root)
+    return Opened(CodeSide(name, checkout.folder, (), lost), own, checkout.root, checkout.folder)

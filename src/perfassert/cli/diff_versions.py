@@ -92,15 +92,15 @@ def _compare_code(
     device: Device | None,
 ) -> CodeDiff | None:
     from perfassert.comparison.kernel_changes import diff
-    from perfassert.comparison.sides import Reading, side
+    from perfassert.comparison.sides import Reading, sides
     from perfassert.comparison.weighing import BLOCKS
 
     reading = Reading(arch=options.arch)
     base, head = (one.code for one in generated)
     if base is None or head is None:
         return None
-    old = side(base, reading, f"{pair.name} {pair.base}")
-    new = side(head, reading, f"{pair.name} {pair.head}")
+    names = (f"{pair.name} {pair.base}", f"{pair.name} {pair.head}")
+    old, new = sides((base, head), reading, names)
     return diff(old, new, limits, options.block or BLOCKS, device)
 
 

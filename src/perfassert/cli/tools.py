@@ -282,15 +282,15 @@ def diff(
     from perfassert.comparison import kernel_text
     from perfassert.comparison.kernel_changes import diff as diff_sides
     from perfassert.comparison.limits import parse
-    from perfassert.comparison.sides import Reading, side, without_host_code
+    from perfassert.comparison.sides import Reading, sides, without_host_code
     from perfassert.hardware.load import device as load_device
 
     target = load_device(_device(device)) if device else None
     chosen = arch or (target.arch if target else None)
     paths = _inside(base), _inside(head)
     reading = Reading((), chosen, _compilation(paths[1], defines, options, include_dirs))
-    sides = without_host_code(side(paths[0], reading), side(paths[1], reading))
-    result = diff_sides(*sides, parse("spill_bytes +0").without_launches(), (256,), target)
+    compared = without_host_code(*sides(paths, reading))
+    result = diff_sides(*compared, parse("spill_bytes +0").without_launches(), (256,), target)
     if details:
         return kernel_text.to_dict(result)
     return {"text": str(kernel_text.text(result))}

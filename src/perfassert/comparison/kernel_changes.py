@@ -12,7 +12,7 @@ from perfassert.comparison.kernel_pairs import Pair, pairs
 from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.status import ORDER, Status, count
 from perfassert.comparison.weighing import occupancy_of, weigh
-from perfassert.frontends.cuda.inventory import KernelInfo
+from perfassert.frontends.cuda.inventory import Code, KernelInfo
 from perfassert.frontends.toolchain.names import short_name
 from perfassert.hardware.load import device_of
 from perfassert.hardware.model import Device
@@ -37,6 +37,10 @@ class Placed:
     options: tuple[str, ...] = ()
 
 
+CodeByFile = Mapping[str, frozenset[Code]]
+"""File → the code of its kernels."""
+
+
 @dataclass(frozen=True, slots=True)
 class CodeSide:
     """Kernels of one side.
@@ -50,6 +54,14 @@ class CodeSide:
     kernels: tuple[Placed, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
     converted: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> CodeByFile:
+        """The code of all kernels."""
+        by_file: dict[str, set[Code]] = {}
+        for placed in self.kernels:
+            by_file.setdefault(placed.file, set()).add(placed.info.code)
+        return {file: frozenset(code) for file, code in by_file.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from shutil import copyfileobj
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from perfassert.comparison.kernel_changes import CodeSide, Placed
+from perfassert.comparison.kernel_changes import CodeByFile, CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
-from perfassert.frontends.cuda.inventory import KernelInfo, list_kernels
+from perfassert.frontends.cuda.inventory import Detail, KernelInfo, list_kernels
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.confined import open_file
@@ -37,6 +37,7 @@ class Reading:
     CUDA sources. ``sources_first``: sources are read even if there are compiled files. ``newest``:
     of compiled files only the newest architecture is read if ``arch`` names none; CUDA is then
     compiled for ``source_arch``. ``findings``: the code is also searched for findings.
+    ``undescribed``: code, by file, that is not disassembled; None: no kernel's is.
     """
 
     patterns: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Reading:
     newest: bool = False
     findings: bool = False
     source_arch: str | None = None
+    undescribed: CodeByFile | None = field(default_factory=dict)
 
     @property
     def toolchain(self) -> str | None:
@@ -57,6 +59,12 @@ class Reading:
         folders = [str(checkout.inside(Path(f))) for f in self.compilation.get("include_dirs", ())]
         given = {**self.compilation, **({"include_dirs": folders} if folders else {})}
         return replace(self, compilation=given)
+
+    def detail(self, shown: str) -> Detail:
+        """Return what is found out about the kernels of a file."""
+        if self.undescribed is None:
+            return Detail(self.findings, None)
+        return Detail(self.findings, self.undescribed.get(shown, frozenset()))
 
 
 def side(
@@ -96,6 +104,29 @@ def side(
     return CodeSide(name or str(path), folder, tuple(kernels), broken)
 
 
+def sides(
+    paths: tuple[Path, Path], reading: Reading, names: tuple[str, str] = ("", "")
+) -> tuple[CodeSide, CodeSide]:
+    """Read a base and a head; code that a file has on both sides is not disassembled."""
+    base = side(paths[0], replace(reading, undescribed=None), names[0])
+    head = side(paths[1], replace(reading, undescribed=base.code), names[1])
+    return describe(base, paths[0], reading, head), head
+
+
+def describe(
+    base: CodeSide, path: Path, reading: Reading, head: CodeSide, progress: Progress | None = None
+) -> CodeSide:
+    """Read a base again, whose kernels were not described, without those that the head has, too.
+
+    :class:`KernelSourceError` if it has other kernels than before.
+    """
+    own = replace(reading, undescribed=head.code)
+    again = side(path, own, base.name, progress) if base.code != head.code else base
+    if again.code != base.code:
+        raise KernelSourceError(f"{base.name} has changed while it was read; compare again")
+    return replace(base, kernels=again.kernels)
+
+
 @dataclass(frozen=True, slots=True)
 class _Unit:
     """File to read, its name in reports, the listing of its kernels, and its own ``options``."""
@@ -116,14 +147,17 @@ def _units(path: Path, reading: Reading) -> list[_Unit]:
         if file.suffix == WHEEL:
             units += list(_wheel_units(file, shown, reading))
         else:
-            read = partial(_list_kernels, file, reading, **_compilation(file, reading))
+            read = partial(_list_kernels, file, shown, reading, **_compilation(file, reading))
             units.append(_Unit(file, shown, read))
     return units
 
 
-def _list_kernels(file: Path, reading: Reading, **compilation: Any) -> Sequence[KernelInfo]:
+def _list_kernels(
+    file: Path, shown: str, reading: Reading, **compilation: Any
+) -> Sequence[KernelInfo]:
     arch = reading.arch or (reading.source_arch if file.suffix in CUDA_SUFFIXES else None)
-    return list_kernels(file, arch, newest=reading.newest, findings=reading.findings, **compilation)
+    detail = reading.detail(shown)
+    return list_kernels(file, arch, newest=reading.newest, detail=detail, **compilation)
 
 
 def _wheel_units(wheel: Path, shown: str, reading: Reading) -> Iterator[_Unit]:
@@ -134,10 +168,12 @@ def _wheel_units(wheel: Path, shown: str, reading: Reading) -> Iterator[_Unit]:
         raise KernelSourceError(f"{wheel}: there is no compiled code in it")
     for name in sorted(names):
         place = f"{shown}/{name}" if shown else name
-        yield _Unit(wheel, place, partial(_kernels_of_member, wheel, name, reading))
+        yield _Unit(wheel, place, partial(_kernels_of_member, wheel, name, place, reading))
 
 
-def _kernels_of_member(wheel: Path, name: str, reading: Reading) -> Sequence[KernelInfo]:
+def _kernels_of_member(
+    wheel: Path, name: str, shown: str, reading: Reading
+) -> Sequence[KernelInfo]:
     with _open_wheel(wheel) as archive, temporary_folder() as folder:
         size = archive.getinfo(name).file_size
         if size > _LARGEST:
@@ -146,7 +182,7 @@ def _kernels_of_member(wheel: Path, name: str, reading: Reading) -> Sequence[Ker
         with archive.open(name) as packed, copy.open("wb") as file:
             copyfileobj(packed, file)
         try:
-            return _list_kernels(copy, reading)
+            return _list_kernels(copy, shown, reading)
         except KernelSourceError as error:
             raise KernelSourceError(str(error).replace(str(copy), name)) from None
 
@@ -166,7 +202,7 @@ def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
     if reading.compilation.keys() - {"toolchain"}:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
     shown = Path(os.path.relpath(command.source, path.parent)).as_posix()
-    read = partial(command.kernels, reading.arch, reading.toolchain, reading.findings)
+    read = partial(command.kernels, reading.arch, reading.toolchain, reading.detail(shown))
     return _Unit(command.source, shown, read, command.options)
 
 

@@ -195,7 +195,7 @@ def test_functions_of_the_driver_have_no_code_in_a_module(toolchain, tmp_path):
     """nvdisasm ends where it is asked for ``vprintf``, which has a symbol and no section."""
     source = tmp_path / "print.cu"
     source.write_text('__global__ void k(float* a) { printf("%f", a[threadIdx.x]); }')
-    functions = Cubin(compiled_module(Source(source, "cuda"), "sm_80").cubin, "k").functions()
+    functions = Cubin(compiled_module(Source(source, "cuda"), "sm_80").cubin, "k").functions
     assert not {"vprintf"} & {*functions.values()}
     assert functions
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.inventory import KernelInfo, list_kernels
+from perfassert.frontends.cuda.inventory import DESCRIBED, Detail, KernelInfo, list_kernels
 from perfassert.system.confined import read_text
 
 _SEPARATE = frozenset(("-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount", "-include"))
@@ -40,17 +40,17 @@ class CompileCommand:
         return device_options(self.words)
 
     def kernels(
-        self, arch: str | None, toolchain: str | None = None, findings: bool = False
+        self, arch: str | None, toolchain: str | None = None, detail: Detail = DESCRIBED
     ) -> tuple[KernelInfo, ...]:
         """Return the kernels of the object file if it is built, else of the source.
 
         With a ``toolchain``, the source is compiled in any case.
         """
         if toolchain is None and self.product is not None and os.path.isfile(self.product):
-            return list_kernels(self.product, arch, findings=findings)
+            return list_kernels(self.product, arch, detail=detail)
         target = arch or _stated_architecture(self.options, self.source)
         return list_kernels(
-            self.source, target, findings=findings, options=self.options, toolchain=toolchain
+            self.source, target, detail=detail, options=self.options, toolchain=toolchain
         )
 
 

@@ -21,7 +21,7 @@ from perfassert.frontends.toolchain.architecture import architecture, best_code
 from perfassert.frontends.toolchain.binary import Parameter, Source
 from perfassert.frontends.toolchain.build import compiled_module, prepare
 from perfassert.frontends.toolchain.elf import Cubin
-from perfassert.frontends.toolchain.listing import called_functions, run_nvdisasm, sections
+from perfassert.frontends.toolchain.listing import run_nvdisasm, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.process_pool import cores, map_in_threads
@@ -40,6 +40,35 @@ _PIECE = 1 << 19  # bytes of code per piece: nvdisasm takes 0.3 s for it, and 0.
 _MOST_KNOWN = 1 << 16
 NEWEST = "newest"
 """Placeholder for an architecture: the newest one in a compiled file."""
+Code = tuple[str, str, str]
+"""A kernel's mangled name, its architecture, and the digest of its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is found out about the kernels of a file.
+
+    Attributes:
+        findings: what their code shows by itself, too, which takes a third of the time again.
+        undescribed: code that is not disassembled, so that its mix, its accesses, its spills and
+            its control flow stay empty; ``None``: that of all kernels.
+    """
+
+    findings: bool = False
+    undescribed: frozenset[Code] | None = frozenset()
+
+    def describes(self, code: Code) -> bool:
+        """Return True for a kernel whose code is disassembled."""
+        return self.undescribed is not None and code not in self.undescribed
+
+    def key(self, kind: str) -> list[str]:
+        """Return the parts of a cache's key that say what an entry has."""
+        undescribed = ["*"] if self.undescribed is None else sorted(map(" ".join, self.undescribed))
+        return [f"{kind} with findings" if self.findings else kind, *undescribed]
+
+
+DESCRIBED = Detail()
+"""All code is disassembled, and not searched for findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +119,11 @@ class KernelInfo:
     register_limit: int = 0
     findings: tuple[CodeFinding, ...] = ()
 
+    @property
+    def code(self) -> Code:
+        """Name, architecture and digest, which together say whether a kernel has changed."""
+        return self.mangled, self.arch, self.digest
+
 
 def kernels(
     path: Union[str, PathLike[str]],
@@ -136,7 +170,7 @@ def list_kernels(
     arch: str | None = None,
     *,
     newest: bool = False,
-    findings: bool = False,
+    detail: Detail = DESCRIBED,
     **compilation: Any,
 ) -> tuple[KernelInfo, ...]:
     """List the kernels of a file as :func:`kernels` does, which has the arguments of sources.
@@ -145,18 +179,18 @@ def list_kernels(
         path: the file.
         arch: the architecture.
         newest: list the newest architecture of a compiled file where ``arch`` names none.
-        findings: walk the code for its findings, too, which takes a third of the time again.
+        detail: what is found out about them.
         compilation: arguments for sources.
     """
     source = _source(path, **compilation)
     if source.kind == "cubin":
-        return _list_container(source.path, NEWEST if newest and arch is None else arch, findings)
+        return _list_container(source.path, NEWEST if newest and arch is None else arch, detail)
     if source.kind == "ptx":
-        return _list_source(source, arch or _stated_target(source.path), findings)
+        return _list_source(source, arch or _stated_target(source.path), detail)
     if arch is None:
         way = "arch='sm_80', or --arch sm_80 on the command line"
         raise KernelSourceError(f"{source.path}: give the architecture to compile for: {way}")
-    return _list_source(source, arch, findings)
+    return _list_source(source, arch, detail)
 
 
 def parameters(
@@ -196,29 +230,24 @@ def _stated_target(path: Path) -> str:
     return match[1]
 
 
-def _list_source(source: Source, arch: str, findings: bool) -> tuple[KernelInfo, ...]:
+def _list_source(source: Source, arch: str, detail: Detail) -> tuple[KernelInfo, ...]:
     made = compiled_module(source, arch)
-    return _list_module(made.cubin, made.arch, str(source.path), findings)
+    return _list_module(made.cubin, made.arch, str(source.path), detail)
 
 
-def _list_container(path: Path, arch: str | None, findings: bool) -> tuple[KernelInfo, ...]:
+def _list_container(path: Path, arch: str | None, detail: Detail) -> tuple[KernelInfo, ...]:
     """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
-    entry = cache.key([_kind_of_entry("survey", findings), digest, arch or "", *tools.identity()])
+    entry = cache.key([*detail.key("survey"), digest, arch or "", *tools.identity()])
     infos = cache.remember(
-        entry, lambda: _container_kernels(job, arch, findings), _read_infos, _to_json
+        entry, lambda: _container_kernels(job, arch, detail), _read_infos, _to_json
     )
     return _with_demangled_names(infos)
 
 
-def _kind_of_entry(kind: str, findings: bool) -> str:
-    """Return the kind of a cache entry, which differs with and without findings."""
-    return f"{kind} with findings" if findings else kind
-
-
 def _container_kernels(
-    job: modules.CompileJob, arch: str | None, findings: bool
+    job: modules.CompileJob, arch: str | None, detail: Detail
 ) -> tuple[KernelInfo, ...]:
     path = job.source.path
     result: list[KernelInfo] = []
@@ -232,7 +261,7 @@ def _container_kernels(
             exact = architecture(arch)
             best = exact if any(m.arch == exact for m in code) else best
             code = [m for m in code if m.arch == best]
-        for infos in map_in_threads(partial(_list_member, path, findings), code):
+        for infos in map_in_threads(partial(_list_member, path, detail), code):
             result += infos
         have = {info.mangled for info in result}
         for member in members:
@@ -240,7 +269,7 @@ def _container_kernels(
             if member.ptx and runs and not have.issuperset(member.kernels(str(path))):
                 assembly = modules.assembly(member, str(path), arch or str(member.arch))
                 made = modules.module(assembly)
-                new = _list_module(made.cubin, made.arch, f"{path}: {member.name}", findings)
+                new = _list_module(made.cubin, made.arch, f"{path}: {member.name}", detail)
                 result += [info for info in new if info.mangled not in have]
                 have |= {info.mangled for info in new}
     if arch is not None and not result:
@@ -250,28 +279,28 @@ def _container_kernels(
 
 
 def _list_member(
-    path: Path, findings: bool, member: containers.ContainerMember
+    path: Path, detail: Detail, member: containers.ContainerMember
 ) -> tuple[KernelInfo, ...]:
     where = f"{path}: {member.name}" if member.name else str(path)
-    return _list_module(member.path.read_bytes(), str(member.arch), where, findings)
+    return _list_module(member.path.read_bytes(), str(member.arch), where, detail)
 
 
 def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
     """Drop duplicates: an instance of a template may be in several modules."""
-    kept: dict[tuple[str, str, str], KernelInfo] = {}
+    kept: dict[Code, KernelInfo] = {}
     for info in infos:
-        kept.setdefault((info.mangled, info.arch, info.digest), info)
+        kept.setdefault(info.code, info)
     return list(kept.values())
 
 
-def _list_module(content: bytes, arch: str, where: str, findings: bool) -> tuple[KernelInfo, ...]:
+def _list_module(content: bytes, arch: str, where: str, detail: Detail) -> tuple[KernelInfo, ...]:
     """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
-    entry = cache.key([_kind_of_entry("kernels", findings), digest, arch, nvdisasm.identity()])
+    entry = cache.key([*detail.key("kernels"), digest, arch, nvdisasm.identity()])
     infos = cache.remember(
         entry,
-        lambda: _describe(nvdisasm, Cubin(content, where), content, arch, findings),
+        lambda: _describe(nvdisasm, Cubin(content, where), content, arch, detail),
         _read_infos,
         _to_json,
     )
@@ -299,19 +328,20 @@ def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
 
 
 def _disassemble(
-    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, functions: Sequence[int]
+    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernels: Sequence[str]
 ) -> dict[str, str]:
-    """Return the listings of functions by section; with no ``functions``, of all functions.
+    """Return the listings of kernels by name.
 
     Encodings and line numbers are left out, which halves the time. Large code is disassembled in
     pieces in parallel.
     """
-    indices = list(functions or cubin.functions())
-    pieces = min(cores(), len(indices), 1 + cubin.code_bytes(functions) // _PIECE)
+    code_bytes = sum(len(cubin.code(kernel)) for kernel in kernels)
+    pieces = min(cores(), len(kernels), 1 + code_bytes // _PIECE)
+    whole = pieces == 1 and len(kernels) == len(cubin.kernels())
 
     def of_piece(number: int) -> dict[str, str]:
-        own = ",".join(map(str, indices[number::pieces]))
-        wanted = ["-fun", own] if functions or pieces > 1 else []
+        own = ",".join(str(cubin.function(kernel)) for kernel in kernels[number::pieces])
+        wanted = [] if whole else ["-fun", own]  # with all that is in the kernels' sections
         return sections(run_nvdisasm(nvdisasm, ["-c", *wanted], path, cubin.where))
 
     with temporary_folder() as folder:
@@ -327,63 +357,67 @@ _KNOWN_CODE: dict[tuple[str, str], KernelInfo] = {}  # (digest, architecture) â†
 
 
 def _note_code(infos: Sequence[KernelInfo]) -> None:
-    """Remember descriptions by digest: a change to a file leaves most of its kernels alone."""
+    """Remember descriptions by digest: one code may have several names, in several files."""
     if len(_KNOWN_CODE) > _MOST_KNOWN:
         _KNOWN_CODE.clear()
-    _KNOWN_CODE.update(((i.digest, i.arch), i) for i in infos if not i.findings)
+    _KNOWN_CODE.update(((i.digest, i.arch), i) for i in infos if i.control_flow and not i.findings)
 
 
 def _describe(
-    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str, findings: bool
+    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str, detail: Detail
 ) -> tuple[KernelInfo, ...]:
     """Describe the kernels of a module with one disassembly of those that are new."""
-    digests = {k: _digest(cubin, [k]) for k in cubin.kernels() if cubin.calls_nothing(k)}
-    by_digest = {} if findings else _KNOWN_CODE  # known kernels have no findings
-    known = {k: by_digest[d, arch] for k, d in digests.items() if (d, arch) in by_digest}
-    new = [k for k in cubin.kernels() if k not in known]
-    texts: Mapping[str, str] = {}
-    if new:
-        parts = [cubin.function(k) for k in new] if known and digests.keys() >= set(new) else []
-        texts = _disassemble(nvdisasm, cubin, content, parts)
-    infos = tuple(
-        replace(
-            known.get(name) or _describe_code(cubin, name, texts, arch, findings),
-            mangled=name,
-            registers=cubin.registers(name),
-            stack_bytes=cubin.local_bytes(name),
-            shared_bytes=cubin.shared_bytes(name),
-            barriers=cubin.barriers(name),
-            max_threads=cubin.max_threads(name),
-            register_limit=cubin.register_limit(name),
+    infos = {name: _without_code(cubin, name, arch) for name in cubin.kernels()}
+    wanted = [i for i in infos.values() if detail.describes(i.code)]
+    known = {} if detail.findings else _KNOWN_CODE  # known kernels have no findings
+    new = [i.mangled for i in wanted if (i.digest, arch) not in known]
+    texts = _disassemble(nvdisasm, cubin, content, new) if new else {}
+    for info in wanted:
+        made = known.get((info.digest, arch))
+        infos[info.mangled] = (
+            replace(info, **{part: getattr(made, part) for part in _OF_CODE})
+            if made
+            else _with_code(info, texts.get(info.mangled, ""), detail.findings)
         )
-        for name in cubin.kernels()
-    )
-    _note_code(infos)
-    return infos
+    _note_code([*infos.values()])
+    return tuple(infos.values())
 
 
-def _describe_code(
-    cubin: Cubin, name: str, texts: Mapping[str, str], arch: str, findings: bool
-) -> KernelInfo:
-    """Describe the part of a kernel that is the same for all kernels with this code."""
-    text = texts.get(name, "")
-    instructions = [*_INSTRUCTION.finditer(text)]
-    code = [(m[1], m[2]) for m in instructions]
-    mix = Counter(operation_class(opcode, arch) or "unknown" for opcode, _ in code)
-    spill_bytes = _spill_bytes(code)
+def _without_code(cubin: Cubin, name: str, arch: str) -> KernelInfo:
+    """Return what a module says of a kernel without a disassembly."""
     return KernelInfo(
         name="",
         mangled=name,
         arch=arch,
-        registers=0,
-        spill_bytes=spill_bytes,
-        stack_bytes=0,
-        shared_bytes=0,
-        barriers=0,
+        registers=cubin.registers(name),
+        spill_bytes=0,
+        stack_bytes=cubin.local_bytes(name),
+        shared_bytes=cubin.shared_bytes(name),
+        barriers=cubin.barriers(name),
         code_bytes=len(cubin.code(name)),
+        mix={},
+        accesses={},
+        digest=_digest(cubin, name),
+        control_flow="",
+        max_threads=cubin.max_threads(name),
+        register_limit=cubin.register_limit(name),
+    )
+
+
+_OF_CODE = ("spill_bytes", "mix", "accesses", "control_flow")
+
+
+def _with_code(info: KernelInfo, text: str, findings: bool) -> KernelInfo:
+    """Add what the listing of a kernel's code shows, which is the same for equal code."""
+    instructions = [*_INSTRUCTION.finditer(text)]
+    code = [(m[1], m[2]) for m in instructions]
+    mix = Counter(operation_class(opcode, info.arch) or "unknown" for opcode, _ in code)
+    spill_bytes = _spill_bytes(code)
+    return replace(
+        info,
+        spill_bytes=spill_bytes,
         mix=dict(sorted(mix.items())),
-        accesses=_access_widths(code, arch),
-        digest=_digest(cubin, called_functions(texts, name)),
+        accesses=_access_widths(code, info.arch),
         control_flow=_control_flow(text, instructions),
         findings=find_in_code(text, spill_bytes) if findings else (),
     )
@@ -399,9 +433,9 @@ def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]
     return dict(sorted(counts.items()))
 
 
-def _digest(cubin: Cubin, functions: Sequence[str]) -> str:
+def _digest(cubin: Cubin, kernel: str) -> str:
     whole = hashlib.sha256()
-    for name in functions:
+    for name in cubin.called_functions(kernel):
         code = cubin.code(name)
         whole.update(len(code).to_bytes(8, "little") + code)
     return whole.hexdigest()

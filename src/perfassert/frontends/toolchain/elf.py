@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -99,10 +98,8 @@ class Cubin:
         """Return the mangled names of the kernels, in the order of the symbol table."""
         return [s.name for s in self.symbols if s.entry and self.section(f".text.{s.name}")]
 
-    def code_bytes(self, functions: Sequence[int] = ()) -> int:
-        """Return the code bytes of the functions with these symbol indices, or of all functions."""
-        if functions:
-            return sum(self.symbols[index].size for index in functions)
+    def code_bytes(self) -> int:
+        """Return the code bytes of all functions."""
         return sum(s.size for s in self.sections if s.name.startswith(".text."))
 
     def code_symbols(self, kernel: str) -> list[int]:
@@ -110,31 +107,31 @@ class Cubin:
         others = {s.section for s in self.symbols if s.entry and s.name != kernel} | {0}
         return [s.index for s in self.symbols if s.function and s.section not in others]
 
+    @cached_property
     def functions(self) -> Mapping[int, str]:
-        """Return symbol index → name of functions with code here; ``printf`` is in the driver."""
+        """Symbol index → name of functions with code here; ``printf`` is in the driver."""
         return {s.index: s.name for s in self.symbols if s.function and s.section}
 
     def function(self, name: str) -> int:
         """Return the symbol index of a function."""
-        return self._function_places[name][0]
+        return self._function_indices[name]
 
-    def calls_nothing(self, kernel: str) -> bool:
-        """Return True if the kernel's own code is all that it executes.
-
-        Then the loader patches nothing in it, and its section contains no other function.
-        """
-        fixed = any(self.section(f".{kind}.text.{kernel}") for kind in _RELOCATIONS)
-        _, section = self._function_places[kernel]
-        return not fixed and self._functions_of_section[section] == 1
+    def called_functions(self, kernel: str) -> list[str]:
+        """Return the kernel and the functions in other sections whose addresses the loader or the
+        linker writes into its code or theirs, in the order of the places."""
+        called = [kernel]
+        for name in called:  # the list grows during the loop
+            for kind, size in _RELOCATIONS.items():
+                fixes = self.section(f".{kind}.text.{name}")
+                for _, symbol, _, _ in sorted(read_relocations(fixes.data, size) if fixes else ()):
+                    function = self.functions.get(symbol)
+                    if function and function not in called:
+                        called.append(function)
+        return called
 
     @cached_property
-    def _function_places(self) -> Mapping[str, tuple[int, int]]:
-        """Function → the indices of its symbol and its section."""
-        return {s.name: (s.index, s.section) for s in self.symbols if s.function}
-
-    @cached_property
-    def _functions_of_section(self) -> Mapping[int, int]:
-        return Counter(s.section for s in self.symbols if s.function)
+    def _function_indices(self) -> Mapping[str, int]:
+        return {s.name: s.index for s in self.symbols if s.function or s.entry}
 
     def ptx(self) -> dict[str, str]:
         """Return section → PTX text (``-lineinfo``), which has one line per NUL and no comments."""
@@ -282,7 +279,7 @@ class Cubin:
     @cached_property
     def _function_attributes(self) -> Mapping[tuple[str, int], int]:
         """Return (function, attribute) → value; the first entry counts."""
-        functions = self.functions()
+        functions = self.functions
         values: dict[tuple[str, int], int] = {}
         for attribute, value in self._attributes(".nv.info"):
             if len(value) >= 8:
