@@ -112,11 +112,10 @@ def estimate_bound_launch(
 class Model:
     """Simulated parts of a launch.
 
-    ``length``: instructions of a
-    block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
-    have one; times in seconds; ``build``: the unit of a graph with other trips; ``run``: how units
-    are simulated; ``longer``: that with loops that run several times as often, where data makes
-    blocks differ; ``longest``: that of blocks that take longer than those of ``unit``.
+    ``length``: instructions of a block, ``own`` without its launch; ``blocks``: of the busiest
+    unit; ``active``: units that have one; times in seconds; ``run``: how units are simulated;
+    ``longer``: that with loops that run several times as often, where data makes blocks differ;
+    ``longest``: that of blocks that take longer than those of ``unit``.
     """
 
     bound_launch: BoundLaunch
@@ -133,7 +132,6 @@ class Model:
     dram_seconds: float
     shared_cycles: float
     masked_cycles: float
-    build: Callable[[InstructionGraph], Unit] = field(compare=False)
     run: Run = field(compare=False)
     longer: Unit | None = None
     longest: Unit | None = None
@@ -224,17 +222,15 @@ def make_model(
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
         growth = memory.growth(dram / max(dram, limits.lower))
 
-    def build(graph: InstructionGraph) -> Unit:
-        return _with_longer_latencies(build_unit(graph, latencies, blocks), growth)
-
     unit = _with_longer_latencies(unit, growth)
-    longer = build(_with_longer_loops(graph)) if uneven_work(kernel) is not None else None
+    uneven = uneven_work(kernel) is not None
+    longer = unit.with_trips(_with_longer_loops(graph)) if uneven else None
     length = unit.block_length
     return Model(
         bound_launch, launch, device, graph, unit, limits, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
-        _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), build,
-        run, longer, _longest_unit(kernel, launch, estimate, device, build_unit),
+        _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), run,
+        longer, _longest_unit(kernel, launch, estimate, device, build_unit),
     )  # fmt: skip
 
 

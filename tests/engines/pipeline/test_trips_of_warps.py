@@ -1,10 +1,13 @@
 """Warps that run a loop at different counts: closed forms, and both engines."""
 
+import random
 from dataclasses import replace
 
 import pytest
+import random_graphs
 
 import perfassert as pa
+from perfassert.engines.pipeline.compiled import _program as packed_program
 from perfassert.engines.pipeline.compiled import available, run_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit
@@ -47,3 +50,24 @@ def test_both_engines_agree(each, order):
     fast, plain = run_compiled(unit, True), Reference(unit).run()
     assert fast.end == plain.end
     assert list(fast.issued) == list(plain.issued)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_other_trips_are_as_of_a_graph_that_has_them(seed):
+    """A unit whose loops get other trips is that of the graph with those trips."""
+    pick = random.Random(seed).choice
+    given = {**random_graphs.unit(pick), "warps_per_block": pick((1, 2, 3, 5))}
+    warps = given["warps_per_block"]
+    made = random_graphs.Maker(pick, warps, channels=True).graph()
+    names = ("meet", "arrive", "wait")
+    latencies = random_graphs.latencies(pick, scoped=True, channels=names)
+    factor = pick((1, 2, 3))
+    loops = tuple(
+        replace(x, trips=pick(range(1, 9)) * bool(x.trips) if warps == 1 else factor * x.trips)
+        for x in made.loops
+    )
+    other = replace(made, loops=loops)
+    unit = make_unit(made, latencies=latencies, **given).with_trips(other)
+    whole = make_unit(other, latencies=latencies, **given)
+    for one, two in zip(unit.variant, whole.variant, strict=True):
+        assert packed_program(unit.programs[one]) == packed_program(whole.programs[two])

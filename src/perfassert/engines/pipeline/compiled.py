@@ -183,8 +183,7 @@ def _program(program: WarpProgram) -> list[int]:
     for node in program.nodes:
         words += (
             node.graph_node, node.operation, node.pipeline, node.issue, node.completion,
-            node.loop, node.offset, node.fence, node.partial, node.stall,
-            node.produces, len(node.demands),
+            node.loop, node.fence, node.partial, node.stall, node.produces, len(node.demands),
         )  # fmt: skip
         for demand in node.demands:
             words += demand
@@ -195,7 +194,7 @@ def _program(program: WarpProgram) -> list[int]:
                 words += source
         words += _signal(node.signal)
     for loop in program.loops:
-        words += (loop.parent, loop.trips, loop.length, loop.offset, loop.reach)
+        words += (loop.parent, loop.trips, loop.length, loop.offset)
         words += _items(loop.body)
     words += _items(program.body)
     return words

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from perfassert.engines.pipeline.program import Pipelines, WarpProgram
+from perfassert.engines.pipeline.program import Pipelines, WarpProgram, with_trips
+from perfassert.kernel.graph import InstructionGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Unit:
     stagger: int = 0
     profile: bool = False
     channels: tuple[int, ...] = ()
+
+    def with_trips(self, graph: InstructionGraph) -> Unit:
+        """Return the unit of its graph whose loops run as often as those of ``graph``."""
+        return replace(self, programs=with_trips(self.programs, self.variant, graph))
 
     @property
     def warps(self) -> int:

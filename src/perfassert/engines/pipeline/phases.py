@@ -11,11 +11,15 @@ lead of 2 it belongs to phase 1 + i.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from perfassert.errors import GraphError
-from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Signal
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Node, Signal
+
+if TYPE_CHECKING:  # of which programs are made
+    from perfassert.engines.pipeline.program import ProgramNode, WarpLoop
 
 _Key = tuple[int, bool]  # channel; True if the node waits and does not arrive
 _Counts = Counter[_Key]
@@ -43,40 +47,40 @@ class ProgramSignal:
 
 def program_signals(
     graph: InstructionGraph,
+    nodes: Sequence[ProgramNode],
+    loops: Sequence[WarpLoop],
     body: Sequence[BodyItem],
-    bodies: Mapping[int, Sequence[BodyItem]],
-    trips: Callable[[int], int],
 ) -> dict[int, ProgramSignal]:
-    """Return the signals of one warp's nodes by number; ``bodies``: those of the warp's loops."""
+    """Return the signals of one warp's nodes, by their numbers in its program."""
     if not graph.channels:
         return {}
-    numbering = _Numbering(graph, bodies, trips)
+    numbering = _Numbering(graph, nodes, loops)
     numbering.walk(body, Counter(), ())
     return numbering.signals
 
 
 class _Numbering:
     def __init__(
-        self,
-        graph: InstructionGraph,
-        bodies: Mapping[int, Sequence[BodyItem]],
-        trips: Callable[[int], int],
+        self, graph: InstructionGraph, nodes: Sequence[ProgramNode], loops: Sequence[WarpLoop]
     ) -> None:
         self.graph = graph
-        self.bodies = bodies
-        self.trips = trips
+        self.nodes = nodes
+        self.loops = loops
         self.signals: dict[int, ProgramSignal] = {}
         self.inside: dict[int, _Counts] = {}
+
+    def node(self, index: int) -> Node:
+        return self.graph.nodes[self.nodes[index].graph_node]
 
     def walk(self, body: Sequence[BodyItem], before: _Counts, around: tuple[_Counts, ...]) -> None:
         """Number the signals of a body whose first iteration follows the counts in ``before``."""
         before = before.copy()
         for kind, index in body:
             if kind is ItemKind.LOOP:
-                self.walk(self.bodies[index], before, (*around, self.iteration(index)))
+                self.walk(self.loops[index].body, before, (*around, self.iteration(index)))
                 before += self.times(index)
                 continue
-            signal = self.graph.nodes[index].signal
+            signal = self.node(index).signal
             if signal is not None:
                 self.signals[index] = self.number_signal(index, signal, before, around)
                 before += _counts(signal)
@@ -84,7 +88,7 @@ class _Numbering:
     def number_signal(
         self, index: int, signal: Signal, before: _Counts, around: tuple[_Counts, ...]
     ) -> ProgramSignal:
-        node, key = self.graph.nodes[index], _key(signal)
+        node, key = self.node(index), _key(signal)
         if signal.channel >= len(self.graph.channels):
             raise GraphError(f"{node}: there is no channel {signal.channel}")
         if signal.copies and not before[key]:
@@ -100,8 +104,8 @@ class _Numbering:
         """Return the counts of one iteration of a loop."""
         if loop not in self.inside:
             total: _Counts = Counter()
-            for kind, index in self.bodies[loop]:
-                signal = None if kind is ItemKind.LOOP else self.graph.nodes[index].signal
+            for kind, index in self.loops[loop].body:
+                signal = None if kind is ItemKind.LOOP else self.node(index).signal
                 if kind is ItemKind.LOOP:
                     total += self.times(index)
                 elif signal is not None:
@@ -110,7 +114,7 @@ class _Numbering:
         return self.inside[loop]
 
     def times(self, loop: int) -> _Counts:
-        trips = self.trips(loop)
+        trips = self.loops[loop].trips
         return Counter({key: trips * count for key, count in self.iteration(loop).items()})
 
 

@@ -8,7 +8,7 @@ loop counters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
@@ -18,7 +18,6 @@ from perfassert.engines.pipeline.phases import ProgramSignal, program_signals
 from perfassert.errors import GraphError
 from perfassert.kernel.graph import (
     BodyItem,
-    EdgeSource,
     InstructionGraph,
     ItemKind,
     Latency,
@@ -36,7 +35,8 @@ class ProgramNode(NamedTuple):
 
     ``issue``, ``completion`` and ``stall`` are in ticks. ``demands`` lists (server, ticks), which
     follow one another and take ``served`` ticks at least. ``sources`` lists (producer, loop,
-    distance) per edge. ``signal`` is the effect on a channel.
+    distance) per edge. ``signal`` is the effect on a channel, which alone depends on how often
+    loops run.
     """
 
     graph_node: int
@@ -45,7 +45,6 @@ class ProgramNode(NamedTuple):
     issue: int
     completion: int
     loop: int
-    offset: int
     fence: bool
     partial: bool
     stall: int
@@ -60,23 +59,24 @@ class ProgramNode(NamedTuple):
 class WarpLoop:
     """A loop with ``length`` dynamic instructions per iteration.
 
-    ``offset`` is its place in an iteration of its parent.
+    ``graph_loop`` is its number in the graph, ``offset`` its place in an iteration of its parent.
     """
 
+    graph_loop: int
     parent: int
     trips: int
-    length: int
-    offset: int
     body: tuple[BodyItem, ...]
-    reach: int  # longest distance, in iterations, of an edge that this loop carries
+    length: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpProgram:
     """Instructions of one warp: nodes and loops in program order, ``length`` dynamic instructions.
 
-    ``slowest`` is the largest number of ticks of an instruction. ``graph_nodes`` is the largest
-    number of a node in the graph, plus one. Programs are compared by identity.
+    A loop is after the one around it. ``slowest`` is the largest number of ticks of an instruction.
+    ``graph_nodes`` is the largest number of a node in the graph, plus one. Programs are compared by
+    identity.
     """
 
     nodes: tuple[ProgramNode, ...]
@@ -151,6 +151,54 @@ def compile_programs(
         variant.append(programs[key])
     check_arrivals(graph, [made[v] for v in variant])
     return tuple(made), tuple(variant), pipelines
+
+
+def with_trips(
+    programs: Sequence[WarpProgram], variant: Sequence[int], graph: InstructionGraph
+) -> tuple[WarpProgram, ...]:
+    """Return the programs of a graph whose loops run as often as those of ``graph``, at least once.
+
+    ``variant``: number of the program of each warp of a block.
+    """
+    # An inner loop of a loop that does not run is in no program, so that trips are above 0.
+    return tuple(
+        _lay_out(
+            graph,
+            program.nodes,
+            [replace(x, trips=graph.trips_of(x.graph_loop, warp)) for x in program.loops],
+            program.body,
+        )
+        for program, warp in zip(programs, map(variant.index, range(len(programs))), strict=True)
+    )
+
+
+def _lay_out(
+    graph: InstructionGraph,
+    nodes: tuple[ProgramNode, ...],
+    loops: list[WarpLoop],
+    body: tuple[BodyItem, ...],
+) -> WarpProgram:
+    """Return the program with what depends on trips: lengths, places and phases of channels."""
+
+    # For example, a node, a loop of 10 iterations with 3 nodes, and a node: the loop has offset 1.
+    # The dynamic length is 32.
+    def place(items: Sequence[BodyItem]) -> int:
+        length = 0
+        for kind, index in items:
+            if kind is ItemKind.NODE:
+                length += 1
+            else:
+                loops[index] = loop = replace(loops[index], offset=length)
+                length += loop.trips * loop.length
+        return length
+
+    for number in reversed(range(len(loops))):
+        loops[number] = replace(loops[number], length=place(loops[number].body))
+    length = place(body)
+    signals = program_signals(graph, nodes, loops, body)
+    if signals:
+        nodes = tuple(n._replace(signal=signals.get(i)) for i, n in enumerate(nodes))
+    return WarpProgram(nodes, tuple(loops), body, length)
 
 
 def check_arrivals(graph: InstructionGraph, warps: Sequence[WarpProgram]) -> None:
@@ -240,16 +288,12 @@ class _Compiler:
             for one, latency in used.items()
         }
         self.demands: dict[tuple[str, float], tuple[int, int]] = {}
-        self.lengths = [0] * len(graph.loops)
-        self.offsets: dict[tuple[ItemKind, int], int] = {}
         self.order: list[int] = []
         self.kept: list[int] = []
         self.bodies: dict[int, list[BodyItem]] = {}
-        self.signals: Mapping[int, ProgramSignal] = {}
 
     def program(self) -> WarpProgram:
-        body, length = self.walk(self.graph.body)
-        self.signals = program_signals(self.graph, body, self.bodies, self.trips)
+        body = self.walk(self.graph.body)
         node_index = {n: i for i, n in enumerate(self.order)}
         loop_index = {loop: i for i, loop in enumerate(self.kept)} | {NO_LOOP: NO_LOOP}
 
@@ -260,54 +304,37 @@ class _Compiler:
             )
 
         nodes = tuple(self.node(n, node_index, loop_index) for n in self.order)
-        reach: dict[int, int] = {}  # loop → longest distance that it carries
-        for _, loop, distance in (s for n in nodes for e in n.sources for s in e):
-            reach[loop] = max(distance, reach.get(loop, 0))
-        loops = []
-        for loop in self.kept:
-            loops.append(
-                WarpLoop(
-                    loop_index[self.graph.loops[loop].parent],
-                    self.trips(loop),
-                    self.lengths[loop],
-                    self.offsets[ItemKind.LOOP, loop],
-                    renumber(self.bodies[loop]),
-                    reach.get(loop_index[loop], 0),
-                )
+        loops = [
+            WarpLoop(
+                loop,
+                loop_index[self.graph.loops[loop].parent],
+                self.graph.trips_of(loop, self.warp),
+                renumber(self.bodies[loop]),
             )
-        return WarpProgram(nodes, tuple(loops), renumber(body), length)
+            for loop in self.kept
+        ]
+        return _lay_out(self.graph, nodes, loops, renumber(body))
 
-    def trips(self, loop: int) -> int:
-        return self.graph.trips_of(loop, self.warp)
-
-    def walk(self, items: Sequence[BodyItem]) -> tuple[list[BodyItem], int]:
-        """Return the items that exist for the warp, in order, and their dynamic length."""
-        # For example, a node, a loop of 10 iterations with 3 nodes, and a node: the loop has offset
-        # 1 and the last node has offset 31. The dynamic length is 32.
+    def walk(self, items: Sequence[BodyItem]) -> list[BodyItem]:
+        """Return the items that exist for the warp, in order."""
         kept: list[BodyItem] = []
-        length = 0
-        for kind, index in items:
+        for item in items:
+            kind, index = item
             if kind is ItemKind.NODE:
                 if index in self.present:
-                    self.offsets[kind, index] = length
                     self.order.append(index)
-                    kept.append(BodyItem(kind, index))
-                    length += 1
+                    kept.append(item)
                 continue
-            trips = self.trips(index)
             place = len(self.kept)
             self.kept.append(index)
-            mark = len(self.order)
-            if trips:
-                inner, self.lengths[index] = self.walk(self.graph.loops[index].body)
-            if not self.lengths[index]:
-                del self.kept[place:], self.order[mark:]
-                continue
-            self.bodies[index] = inner
-            self.offsets[kind, index] = length
-            kept.append(BodyItem(kind, index))
-            length += trips * self.lengths[index]
-        return kept, length
+            runs = self.graph.trips_of(index, self.warp) > 0
+            inner = self.walk(self.graph.loops[index].body) if runs else []
+            if inner:
+                self.bodies[index] = inner
+                kept.append(item)
+            else:
+                del self.kept[place:]
+        return kept
 
     def node(self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]) -> ProgramNode:
         node: Node = self.graph.nodes[index]
@@ -315,7 +342,7 @@ class _Compiler:
         sources = []
         for edge in node.edges:
             existing = tuple(
-                (nodes[s.producer], loops[s.loop], self.distance(s))
+                (nodes[s.producer], loops[s.loop], s.distance)
                 for s in edge.sources
                 if s.producer in nodes
             )
@@ -329,7 +356,6 @@ class _Compiler:
             issue,
             self.completion(node, completion, issue),
             loops[node.loop],
-            self.offsets[ItemKind.NODE, index],
             node.fence,
             node.partial,
             node.stall * self.pipelines.ticks,
@@ -337,12 +363,7 @@ class _Compiler:
             demands,
             sum(ticks for _, ticks in demands),
             tuple(sources),
-            self.signals.get(index),
         )
-
-    def distance(self, source: EdgeSource) -> int:
-        """Return the iterations back to the producer, at most the trips of the loop."""
-        return min(source.distance, self.trips(source.loop)) if source.distance else 0
 
     def demand(self, demand: tuple[str, float]) -> tuple[int, int]:
         """Return the number of the server and the ticks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from perfassert.engines.pipeline.program import NO_LOOP, ProgramNode, WarpProgram
@@ -29,6 +29,7 @@ def unroll(program: WarpProgram) -> Unrolled:
     last full barrier.
     """
     nodes: list[ProgramNode] = []
+    offsets = _offsets(program)
     producers: list[list[int]] = []
     phases: dict[int, int] = {}
     fence = full_fence = -1
@@ -37,7 +38,9 @@ def unroll(program: WarpProgram) -> Unrolled:
         place = len(nodes)
         # For example, instructions 0 and 1, a full barrier 2, instructions 3 and 4, a full barrier
         # 5: 2 waits for 0 and 1, 3 and 4 wait for 2, and 5 waits for 3, 4 and 2.
-        waits = {s for edge in node.sources if (s := _producer(program, edge, counters)) >= 0}
+        waits = {
+            s for edge in node.sources if (s := _producer(program, offsets, edge, counters)) >= 0
+        }
         if node.fence and not node.partial:
             waits.update(range(full_fence + 1, place))
             full_fence = place
@@ -68,8 +71,25 @@ def _dynamic(
                 yield from _dynamic(program, loop.body, {**counters, index: i})
 
 
+def _offsets(program: WarpProgram) -> dict[int, int]:
+    """Return the place of each node in an iteration of its loop, or outside of loops."""
+    offsets = {}
+    for body in (program.body, *(loop.body for loop in program.loops)):
+        place = 0
+        for kind, index in body:
+            if kind is ItemKind.NODE:
+                offsets[index] = place
+                place += 1
+            else:
+                place += program.loops[index].trips * program.loops[index].length
+    return offsets
+
+
 def _producer(
-    program: WarpProgram, edge: tuple[tuple[int, int, int], ...], counters: dict[int, int]
+    program: WarpProgram,
+    offsets: Mapping[int, int],
+    edge: tuple[tuple[int, int, int], ...],
+    counters: dict[int, int],
 ) -> int:
     """Return the program-order number of the instruction that an edge refers to, or -1 for none."""
     for producer, loop, distance in edge:
@@ -78,7 +98,7 @@ def _producer(
         node = program.nodes[producer]
         # For example, a loop with offset 2 and 3 instructions per iteration carries the value of
         # its instruction 1. With a distance of 1, iteration 2 reads from 1 + 2 + (2 - 1) · 3 = 6.
-        place, inside = node.offset, loop != NO_LOOP
+        place, inside = offsets[producer], loop != NO_LOOP
         for level in program.chain(node.loop):
             if inside:
                 iteration = counters[level] - (distance if level == loop else 0)

@@ -39,7 +39,7 @@ def shorter_units(model: Model, limit: int) -> tuple[Unit, Unit] | None:
     lengths = [unit.block_length]
     units = []
     for part in (2 / 3 * share, 1 / 3 * share):
-        shorter = model.build(shorten_loops(model.graph, part))
+        shorter = unit.with_trips(shorten_loops(model.graph, part))
         if shorter.block_length * _APART > lengths[-1]:
             return None
         units.append(shorter)

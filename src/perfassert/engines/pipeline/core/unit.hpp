@@ -73,14 +73,37 @@ inline void read_signal(Reader& in, Signal& signal) {
   for (auto& step : signal.steps) step = in.next();
 }
 
+// Gives nodes of a body their places in an iteration.
+inline void place_nodes(Program& p, const std::vector<Item>& body) {
+  i64 place = 0;
+  for (auto& item : body)
+    if (item.is_loop) {
+      place += p.loops[item.index].trips * p.loops[item.index].length;
+    } else {
+      p.nodes[item.index].offset = place++;
+    }
+}
+
+// No iteration looks back further than its loop runs; notes the furthest.
+inline void cut_distances(Program& p) {
+  for (auto& n : p.nodes)
+    for (auto& edge : n.edges)
+      for (auto& s : edge) {
+        if (!s.distance || s.loop < 0) continue;
+        Loop& l = p.loops[s.loop];
+        s.distance = std::min(s.distance, l.trips);
+        l.reach = std::max(l.reach, s.distance);
+      }
+}
+
 inline Program read_program(Reader& in) {
   Program p;
   p.nodes.resize(in.next());
   p.loops.resize(in.next());
   p.length = in.next();
   for (auto& n : p.nodes) {
-    for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.offset, &n.fence,
-                   &n.partial, &n.stall, &n.produces})
+    for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.fence, &n.partial,
+                   &n.stall, &n.produces})
       *f = in.next();
     n.demands.resize(in.next());
     for (auto& d : n.demands) { d.pipe = in.next(); d.ticks = in.next(); }
@@ -92,10 +115,14 @@ inline Program read_program(Reader& in) {
     read_signal(in, n.signal);
   }
   for (auto& l : p.loops) {
-    for (i64* f : {&l.parent, &l.trips, &l.length, &l.offset, &l.reach}) *f = in.next();
+    for (i64* f : {&l.parent, &l.trips, &l.length, &l.offset}) *f = in.next();
+    l.reach = 0;
     l.body = read_items(in);
   }
   p.body = read_items(in);
+  place_nodes(p, p.body);
+  for (auto& l : p.loops) place_nodes(p, l.body);
+  cut_distances(p);
   p.chains.resize(p.loops.size());
   for (size_t i = 0; i < p.loops.size(); ++i) {
     for (i64 l = (i64)i; l >= 0; l = p.loops[l].parent) p.chains[i].push_back(l);
