@@ -360,3 +360,25 @@ def test_a_session_without_owner_is_freed_at_once():
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_launches_that_execute_the_same_share_their_nodes(tmp_path):
+    """However often loops run; one launch of another block between them changes no answer."""
+    (file := tmp_path / "k.cu").write_text(
+        """extern "C" __global__ void k(float* a, int n) {
+            for (int i = 0; i < n; ++i) a[threadIdx.x] += a[threadIdx.x + i * 1024];
+            if (threadIdx.x > 99) a[threadIdx.x] = 1; }"""
+    )
+    given = (64, 256, 40), (99, 256, 80), (64, 128, 40), (99, 256, 80)
+    launches = [pa.Launch(blocks, block, {"n": n}) for blocks, block, n in given]
+    with pa.Session() as session:
+        kernel = pa.predict(pa.from_cuda(file), launches[0], "a100").origin[0]
+        asked = [session.ask(kernel, launch, pa.device("a100")) for launch in launches]
+        models = [session.model(question) for question in asked]
+        answers = [session.answer(question) for question in asked]
+    first, second, other, again = (m.bound_launch.kernel.graph for m in models)
+    assert first.nodes is second.nodes
+    assert [x.trips for x in first.loops] != [x.trips for x in second.loops]
+    assert other.nodes != second.nodes == again.nodes
+    alone = [pa.predict(pa.from_cuda(file), launch, "a100") for launch in launches]
+    assert [a.time for a in answers] == [p.time for p in alone]

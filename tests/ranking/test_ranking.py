@@ -204,3 +204,27 @@ def test_what_is_printed_fits_a_terminal():
     assert max(map(len, str(ranking).splitlines())) <= 100
     assert "… and 11 more" in str(ranking)
     assert len(repr(ranking)) < 100
+
+
+def test_candidates_share_one_state_of_the_devices_file(tmp_path):
+    file = tmp_path / "mine.toml"
+
+    def write(clock):
+        file.write_text(
+            f'schema = 1\nname = "mine"\nextends = "A100-SXM4-40GB"\n[sources]\ns = "s"\n'
+            f'[values.clock_hz]\nvalue = {clock}\nunit = "GHz"\nsource = "s"\n'
+            'grade = "documented"\n'
+        )
+
+    write(1)
+    star, blocks = star3d25pt(), BLOCKS[-2:]
+    launches = [pa.Launch.cover(DOMAIN, block) for block in blocks]
+    expected = {pa.predict(star, launch, str(file)).question for launch in launches}
+
+    def predict_and_edit(*question):
+        prediction = pa.predict(*question)
+        write(2)
+        return prediction
+
+    ranking = pa.rank(blocks, str(file), kernel=star, domain=DOMAIN, predictor=predict_and_edit)
+    assert {p.question for _, p in ranking.entries} == expected

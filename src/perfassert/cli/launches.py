@@ -85,6 +85,7 @@ def _recorded_launches(options: argparse.Namespace) -> Iterator[RequestedLaunch]
             f"--{extra[0]}: is about a source, and {options.launches} says how its kernels are "
             "read; give the source as well"
         )
+    devices: dict[str, Device] = {}
     for entry in choose_launches(launches(options.launches), options.kernel):
         name = options.device or entry.device
         if not name:
@@ -92,4 +93,6 @@ def _recorded_launches(options: argparse.Namespace) -> Iterator[RequestedLaunch]
         kernel = entry.kernel
         if options.source is not None:
             kernel = kernel_of(argparse.Namespace(**{**vars(options), "kernel": kernel.name}))
-        yield RequestedLaunch(kernel, entry.launch, load_device(name), entry.label, entry.count)
+        if name not in devices:  # its file is read once for all launches
+            devices[name] = load_device(name)
+        yield RequestedLaunch(kernel, entry.launch, devices[name], entry.label, entry.count)

@@ -29,3 +29,10 @@ class Memo:
             self._found.pop(oldest, None)
         self._found[key] = made
         return made
+
+    def latest(self, what: str, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result for a key; of ``what``, only that of the last key is kept."""
+        known: tuple[Hashable, T] | None = self._found.get(what)
+        if known is None or known[0] != key:
+            self._found[what] = known = (key, make())
+        return known[1]

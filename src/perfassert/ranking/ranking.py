@@ -23,6 +23,7 @@ from perfassert.expect.condition import parse_share
 from perfassert.facade.prediction import Prediction
 from perfassert.facade.session import predict
 from perfassert.frontends.toolchain.names import short_name
+from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
@@ -51,8 +52,8 @@ def rank(
 ) -> Ranking:
     """Predict every candidate, and order them by predicted time, fastest first.
 
-    Equal times keep the order in which the candidates were given. Files of a kernel that
-    candidates share are read once.
+    Equal times keep the order in which the candidates were given. Files of the device, and of a
+    kernel that candidates share, are read once.
 
     Args:
         candidates: blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a
@@ -61,7 +62,8 @@ def rank(
         kernel: kernel to launch, where candidates are blocks or launches. Default: none.
         domain: threads in (x, y, z) that a grid of each block has to cover, where candidates are
             blocks. Default: none.
-        predictor: function that predicts one candidate. Default: :func:`perfassert.predict`.
+        predictor: function that predicts one candidate on the device, which is loaded already.
+            Default: :func:`perfassert.predict`.
         confidence: probability from which the order of two candidates is decided, above 0.5 and
             below 1. Default: 0.9.
 
@@ -86,13 +88,14 @@ def rank(
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
+    target = load_device(device)
     read: dict[int, Kernel] = {}  # number of a kernel → the same with the code that it had at first
-    with compile_ahead((own, device) for _, (own, _) in pairs):
+    with compile_ahead((own, target) for _, (own, _) in pairs):
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")
             with _naming(key):
-                prediction = predictor(read.get(id(own), own), launch, device)
+                prediction = predictor(read.get(id(own), own), launch, target)
             predictions[key] = prediction
             if prediction.origin is not None:
                 read.setdefault(id(own), prediction.origin[0])

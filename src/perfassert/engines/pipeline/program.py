@@ -7,7 +7,7 @@ loop counters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -303,7 +303,7 @@ class _Compiler:
                 for kind, number in items
             )
 
-        nodes = tuple(self.node(n, node_index, loop_index) for n in self.order)
+        nodes = tuple(self.nodes(node_index, loop_index))
         loops = [
             WarpLoop(
                 loop,
@@ -336,34 +336,42 @@ class _Compiler:
                 del self.kept[place:]
         return kept
 
-    def node(self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]) -> ProgramNode:
-        node: Node = self.graph.nodes[index]
-        operation, pipeline, issue, completion = self.classes[_class_of(node)]
-        sources = []
-        for edge in node.edges:
-            existing = tuple(
-                (nodes[s.producer], loops[s.loop], s.distance)
-                for s in edge.sources
-                if s.producer in nodes
+    def nodes(
+        self, node_index: Mapping[int, int], loop_index: Mapping[int, int]
+    ) -> Iterator[ProgramNode]:
+        ticks, all_nodes = self.pipelines.ticks, self.graph.nodes
+        for index in self.order:
+            node: Node = all_nodes[index]
+            operation, pipeline, issue, completion = self.classes[_class_of(node)]
+            sources = []
+            for edge in node.edges:
+                existing = tuple(
+                    [
+                        (node_index[s.producer], loop_index[s.loop], s.distance)
+                        for s in edge.sources
+                        if s.producer in node_index
+                    ]
+                )
+                if existing:
+                    sources.append(existing)
+            demands = tuple(map(self.demand, node.demands)) if node.demands else ()
+            if not node.produces:  # complete λ after its issue, or when the first server is done
+                completion = 0 if demands else issue
+            yield ProgramNode(
+                index,
+                operation,
+                pipeline,
+                issue,
+                completion,
+                loop_index[node.loop],
+                node.fence,
+                node.partial,
+                node.stall * ticks,
+                node.produces,
+                demands,
+                sum([served for _, served in demands]),
+                tuple(sources),
             )
-            if existing:
-                sources.append(existing)
-        demands = tuple(map(self.demand, node.demands))
-        return ProgramNode(
-            index,
-            operation,
-            pipeline,
-            issue,
-            self.completion(node, completion, issue),
-            loops[node.loop],
-            node.fence,
-            node.partial,
-            node.stall * self.pipelines.ticks,
-            node.produces,
-            demands,
-            sum(ticks for _, ticks in demands),
-            tuple(sources),
-        )
 
     def demand(self, demand: tuple[str, float]) -> tuple[int, int]:
         """Return the number of the server and the ticks."""
@@ -372,13 +380,3 @@ class _Compiler:
             ticks = int(exact(cycles) * self.pipelines.ticks)
             self.demands[demand] = self.pipelines.names.index(server), ticks
         return self.demands[demand]
-
-    @staticmethod
-    def completion(node: Node, completion: int, issue: int) -> int:
-        """Return the completion latency in ticks.
-
-        A node without a result is complete λ after its issue, or when the first server is done.
-        """
-        if node.produces:
-            return completion
-        return 0 if node.demands else issue

@@ -38,7 +38,7 @@ from perfassert.frontends.graph.iterations import (
     can_evaluate_all,
     groups,
 )
-from perfassert.frontends.graph.numbering import Numbering
+from perfassert.frontends.graph.numbering import number_items
 from perfassert.frontends.machine.opcodes import longest_sleep
 from perfassert.kernel.affine import Affine, IntArray, interval
 from perfassert.kernel.expression import AXES
@@ -79,7 +79,7 @@ def launch_graph(
     walk = _Walk(program, binder, warp_size)
     items = walk.block_at(block)
     channels = assign_channels(items, walk.warps, warp_size, walk.note_unclear)
-    return replace(Numbering(touches).graph(items), channels=channels)
+    return replace(number_items(items, touches, program.found), channels=channels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
@@ -16,6 +16,7 @@ from perfassert.kernel.graph import (
     Loop,
     Node,
 )
+from perfassert.kernel.memo import Memo
 from perfassert.kernel.program import ProgramInstruction
 from perfassert.kernel.roles import CountedWait, Role
 
@@ -41,7 +42,40 @@ _ASYNC = -2  # asynchronous copies that no group has collected yet
 _HELD = -3  # what the warp waits for before it issues anything else
 
 
-class Numbering:
+def number_items(
+    items: Sequence[GraphItem], touches: Mapping[int, tuple[int, ...]], memo: Memo
+) -> InstructionGraph:
+    """Return the graph of items of a program, to which ``memo`` belongs.
+
+    Its nodes are those of the launch before if this one executes the same instructions, however
+    often its loops run.
+    """
+    loops: list[GraphItem] = []
+    key = _content(items, loops), tuple(touches.items())
+    graph = memo.latest("graph", key, lambda: _Numbering(touches).graph(items))
+    own = (
+        replace(x, trips=item.trips, rests_on=item.rests_on, each=item.each)
+        for x, item in zip(graph.loops, loops, strict=True)
+    )
+    return replace(graph, loops=tuple(own))
+
+
+def _content(items: Sequence[GraphItem], loops: list[GraphItem]) -> tuple[Hashable, ...]:
+    """Return all on which nodes and the nesting of loops depend, and add the loops in order."""
+    parts: list[Hashable] = []
+    for item in items:
+        if item.instruction is None:
+            loops.append(item)
+            parts.append(_content(item.body, loops))
+        else:
+            parts.append(
+                (item.instruction.index, item.active, item.warps, item.signal, item.use is None,
+                 item.sleep, item.rests_on)
+            )  # fmt: skip
+    return tuple(parts)
+
+
+class _Numbering:
     """Conversion of items to nodes and loops, with the edges that barriers mean."""
 
     def __init__(self, touches: Mapping[int, tuple[int, ...]]) -> None:
