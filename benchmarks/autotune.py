@@ -1,9 +1,11 @@
 """The configurations of Triton's tutorial on matrix products, pruned to a quarter without a GPU.
 
 Prints, for A100 and H100, the order of the tutorial's sixteen configurations (of fp16 and of fp8,
-on fp16 inputs, as it has them), which of them a quarter keeps, the time that took, and whether what
-is published as best is among them. Needs the extras ``cuda`` and ``triton``, and minutes:
-``python benchmarks/autotune.py``. What is published of the order on these devices:
+on fp16 inputs, as it has them), which of them a quarter keeps, the time that took, how much of the
+processor's is not Triton's compiler, and whether what is published as best is among them. Needs the
+extras ``cuda`` and ``triton``, and minutes: ``python benchmarks/autotune.py``; what the caches hold
+(``PERFASSERT_CACHE_DIR``, ``TRITON_CACHE_DIR``) costs nothing. What is published of the order on
+these devices:
 
 - A100: of 128×256×64 the "best param" are three stages and eight warps; with four warps it "works
   but is very slow" (triton-lang/triton, pull request 1561, 2023-04-21).
@@ -18,9 +20,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import triton
+from funnel import spent
 
 import perfassert as pa
 
@@ -53,14 +59,39 @@ def rank(space: list[triton.Config], device: str) -> pa.AutotuneRanking:
     return pa.rank_autotune(tuned, TYPES, grid, dict.fromkeys("mnk", SIZE), device)
 
 
+@contextmanager
+def compiler_seconds() -> Iterator[list[float]]:
+    """Yield a list that gets the processor's seconds of each run of Triton's compiler."""
+    seconds: list[float] = []
+    compile_kernel = triton.compile
+
+    def timed(*given: Any, **more: Any) -> Any:
+        before = spent()
+        try:
+            return compile_kernel(*given, **more)
+        finally:
+            seconds.append(spent() - before)
+
+    triton.compile = timed
+    try:
+        yield seconds
+    finally:
+        triton.compile = compile_kernel
+
+
 def main() -> None:
     """Both devices, then the pair whose order is published."""
+    rank(SPACE[-1:], "RTX-4090")  # imports
     for device in ("A100-SXM4-40GB", "H100-SXM5-80GB"):
-        start = time.perf_counter()
-        ranking = rank(SPACE, device)
-        took = time.perf_counter() - start
+        start, before = time.perf_counter(), spent()
+        with compiler_seconds() as compiler:
+            ranking = rank(SPACE, device)
+        took, beyond = time.perf_counter() - start, spent() - before - sum(compiler)
         kept = ranking.keep(0.25)
         print(f"\n{device}, {SIZE}³ fp16: {len(SPACE)} configurations in {took:.0f} s")
+        print(
+            f"{beyond / len(SPACE):.2f} s of the processor each beyond {len(compiler)} compilations"
+        )
         print(ranking.table())
         best = ranking.configs.get(BEST)
         print(f"kept: {len(kept)}; the published best is {'kept' if best in kept else 'LOST'}")

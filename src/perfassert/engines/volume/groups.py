@@ -6,7 +6,7 @@ The 25 loads of a stencil, for example, form one group and cost little more than
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -73,6 +73,12 @@ class AccessGroup:
     past_l1: bool = False
     turn: AtomicTurn = AtomicTurn.UNKNOWN
     atomic: bool = False
+
+    def with_ranges(self, ranges: tuple[tuple[Name, tuple[int, int]], ...]) -> AccessGroup:
+        """Return the group with other ranges; it shares what does not depend on them."""
+        made = replace(self, ranges=ranges)
+        made.__dict__["tied"] = self.tied  # in the place of the cached property
+        return made
 
     @cached_property
     def coefficients(self) -> dict[Name, int]:

@@ -330,4 +330,4 @@ def cut_loops(group: AccessGroup, window: Window) -> AccessGroup:
         # its size.
         start = first + (last - first + 1 - size) // 2 // size * size
         ranges[loop] = (start, start + size - 1)
-    return replace(group, ranges=tuple(sorted(ranges.items(), key=str)))
+    return group.with_ranges(tuple(sorted(ranges.items(), key=str)))
