@@ -12,6 +12,9 @@ from perfassert.cli.main import main
 from perfassert.comparison import sides
 from perfassert.frontends.cuda import inventory
 from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import compiled_module
+from perfassert.frontends.toolchain.elf import Cubin
 
 pytestmark = pytest.mark.exhaustive(one_in=8)
 
@@ -247,6 +250,46 @@ def test_only_code_that_differs_is_disassembled(tmp_path, capsys, monkeypatch):
     assert kernels[None]["metrics"]["code_bytes"]["head"] > 0
     runs = [words for words in commands if words[0] == "nvdisasm"]
     assert [len(words[words.index("-fun") + 1].split(",")) for words in runs] == [2, 1]
+
+
+def test_a_file_that_is_built_in_two_ways(tmp_path, capsys, monkeypatch):
+    """Kernels of one name, file and code on one side: which of them belong together is open."""
+    text = "__global__ void k(float* a) { for (int i = 0; i < N; ++i) a[i] *= a[i + N]; }\n"
+    for side, ways in (("base", ("-DN=4", "-DN=4 -lineinfo")), ("head", ("-DN=4", "-DN=8"))):
+        written(tmp_path / side, {"k.cu": text})
+        commands = [
+            {"directory": str(tmp_path / side), "file": "k.cu",
+             "command": f"nvcc -arch=sm_80 {way} -c k.cu -o k{n}.o"}
+            for n, way in enumerate(ways)
+        ]  # fmt: skip
+        (tmp_path / side / "compile_commands.json").write_text(json.dumps(commands))
+    monkeypatch.chdir(tmp_path)
+    sides = [f"{side}/compile_commands.json" for side in ("base", "head")]
+    for words in (sides, sides[::-1]):
+        main(["diff", *words, "--json"])
+        kernels = json.loads(capsys.readouterr().out)["kernels"]
+        (changed,) = (k for k in kernels if not k["same_code"])
+        assert sorted(changed["accesses"]["global_load 4 B"].values()) == [8, 16]
+
+
+def test_a_file_of_the_base_that_cannot_be_disassembled(tmp_path, capsys, monkeypatch):
+    """It has no kernels; the others are compared. Code that both sides have needs no nvdisasm."""
+    place = written(tmp_path, {"k.cu": 'extern "C" __global__ void k(int* a) { a[0] = 1; }\n'})
+    made = compiled_module(Source(place / "k.cu", "cuda"), "sm_80").cubin
+    code = Cubin(made, "k").code("k")
+    for side, cubins in (
+        ("base", {"bad": made.replace(code, b"\xff" * len(code)), "good": made}),
+        ("head", {"bad": made, "good": made}),
+        ("as bad", {"bad": made.replace(code, b"\xff" * len(code)), "good": made}),
+    ):
+        (tmp_path / side).mkdir()
+        for name, content in cubins.items():
+            (tmp_path / side / f"{name}.cubin").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    assert main(["diff", "base", "head"]) == 0
+    assert "base → head: 1 new, 1 same" in capsys.readouterr().out
+    assert main(["diff", "base", "as bad"]) == 0
+    assert "base → as bad: 2 same" in capsys.readouterr().out
 
 
 def test_a_base_that_changes_while_it_is_read(tmp_path, capsys, monkeypatch):

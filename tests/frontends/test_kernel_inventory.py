@@ -157,6 +157,20 @@ def test_code_that_is_known_is_not_disassembled_again(tmp_path, disassembled, mo
     assert disassembled[2] == ["-c"]
 
 
+def test_known_code_that_is_forgotten_meanwhile_is_described(tmp_path, disassembled, monkeypatch):
+    text = "__global__ void k{0}(int* a) {{ a[threadIdx.x] = {0}; }}\n"
+    (known,) = pa.kernels(written(tmp_path, text.format(2), "base.cu"), "sm_80")
+    real = inventory._disassemble
+
+    def forget(*given):
+        inventory._KNOWN_CODE.clear()
+        return real(*given)
+
+    monkeypatch.setattr(inventory, "_disassemble", forget)
+    infos = pa.kernels(written(tmp_path, text.format(1) + text.format(2), "head.cu"), "sm_80")
+    assert {i.name: i.mix for i in infos}["k2"] == known.mix != {}
+
+
 def test_code_that_calls_functions_is_disassembled_with_them(tmp_path, disassembled):
     function = "__device__ __noinline__ int f(int x) {{ return x * x % {}; }}\n"
     kernel = "__global__ void k(int* a) { a[threadIdx.x] = f(a[threadIdx.x]); }\n"

@@ -46,7 +46,7 @@ class CodeSide:
     """Kernels of one side.
 
     ``broken``: file → why nothing of it can be read or compiled. ``converted``: sources whose text
-    differs from their commit's.
+    differs from their commit's. ``code``: that of files which are there once.
     """
 
     name: str
@@ -54,14 +54,7 @@ class CodeSide:
     kernels: tuple[Placed, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
     converted: tuple[str, ...] = ()
-
-    @property
-    def code(self) -> CodeByFile:
-        """The code of all kernels."""
-        by_file: dict[str, set[Code]] = {}
-        for placed in self.kernels:
-            by_file.setdefault(placed.file, set()).add(placed.info.code)
-        return {file: frozenset(code) for file, code in by_file.items()}
+    code: CodeByFile = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

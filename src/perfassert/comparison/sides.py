@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +17,7 @@ from perfassert.comparison.kernel_changes import CodeByFile, CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
-from perfassert.frontends.cuda.inventory import Detail, KernelInfo, list_kernels
+from perfassert.frontends.cuda.inventory import Code, Detail, KernelInfo, list_kernels
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.confined import open_file
@@ -37,7 +38,7 @@ class Reading:
     CUDA sources. ``sources_first``: sources are read even if there are compiled files. ``newest``:
     of compiled files only the newest architecture is read if ``arch`` names none; CUDA is then
     compiled for ``source_arch``. ``findings``: the code is also searched for findings.
-    ``undescribed``: code, by file, that is not disassembled; None: no kernel's is.
+    ``undescribed``: code, by file, that is not disassembled; None: all code.
     """
 
     patterns: tuple[str, ...] = ()
@@ -61,17 +62,24 @@ class Reading:
         return replace(self, compilation=given)
 
     def detail(self, shown: str) -> Detail:
-        """Return what is found out about the kernels of a file."""
+        """Return what is found out about the kernels of a file that is there once."""
         if self.undescribed is None:
             return Detail(self.findings, None)
         return Detail(self.findings, self.undescribed.get(shown, frozenset()))
 
 
 def side(
-    path: Path, reading: Reading, name: str = "", progress: Progress | None = None
+    path: Path,
+    reading: Reading,
+    name: str = "",
+    progress: Progress | None = None,
+    only: Container[str] | None = None,
 ) -> CodeSide:
-    """Read all; what cannot be read is said, and does not hide the rest. ``progress`` is told how
-    many files are read, of how many.
+    """Read all files, or ``only`` these; what cannot be read is said, and does not hide the rest.
+    ``progress`` is told how many files are read, of how many.
+
+    A file that is compiled in several ways, as a build may do, is described whatever is to be left
+    out: which of its kernels belong together nobody knows yet.
 
     :class:`KernelSourceError` where there is nothing at all to read.
     """
@@ -80,11 +88,16 @@ def side(
     folder = path if path.is_dir() else path.parent
     kernels: list[Placed] = []
     broken: dict[str, str] = {}
-    units = _units(path, reading)
+    units = [u for u in _units(path, reading) if only is None or u.shown in only]
+    times = Counter(unit.shown for unit in units)
+    code: dict[str, frozenset[Code]] = {}
 
     def of_unit(unit: _Unit) -> tuple[Sequence[KernelInfo], str]:
+        once = times[unit.shown] == 1
         try:
-            return unit.kernels(), ""
+            return unit.kernels(
+                reading.detail(unit.shown) if once else Detail(reading.findings)
+            ), ""
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
@@ -99,9 +112,11 @@ def side(
         ]
         if why:
             broken[shown] = why
+        elif times[shown] == 1:
+            code[shown] = frozenset(info.code for info in infos)
         if progress:
             progress(number + 1, len(units))
-    return CodeSide(name or str(path), folder, tuple(kernels), broken)
+    return CodeSide(name or str(path), folder, tuple(kernels), broken, code=code)
 
 
 def sides(
@@ -116,15 +131,25 @@ def sides(
 def describe(
     base: CodeSide, path: Path, reading: Reading, head: CodeSide, progress: Progress | None = None
 ) -> CodeSide:
-    """Read a base again, whose kernels were not described, without those that the head has, too.
+    """Describe the kernels of a base, which were left out, that the head does not have, too.
 
-    :class:`KernelSourceError` if it has other kernels than before.
+    Their files are read again: :class:`KernelSourceError` if one has other code than before.
     """
+    none: frozenset[Code] = frozenset()
+    changed = {f for f, code in base.code.items() if code - head.code.get(f, none)}
+    if not changed or not head.kernels:
+        return base
     own = replace(reading, undescribed=head.code)
-    again = side(path, own, base.name, progress) if base.code != head.code else base
-    if again.code != base.code:
+    again = side(path, own, base.name, progress, changed)
+    if any(again.code.get(f) != base.code[f] for f in changed - again.broken.keys()):
         raise KernelSourceError(f"{base.name} has changed while it was read; compare again")
-    return replace(base, kernels=again.kernels)
+    described: dict[str, list[Placed]] = {}
+    for placed in again.kernels:
+        described.setdefault(placed.file, []).append(placed)
+    kernels: list[Placed] = []
+    for placed in base.kernels:  # a file's are together
+        kernels += described.pop(placed.file, []) if placed.file in changed else [placed]
+    return replace(base, kernels=tuple(kernels), broken={**base.broken, **again.broken})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +158,7 @@ class _Unit:
 
     path: Path
     shown: str
-    kernels: Callable[[], Sequence[KernelInfo]]
+    kernels: Callable[[Detail], Sequence[KernelInfo]]
     options: tuple[str, ...] = ()
 
 
@@ -147,16 +172,15 @@ def _units(path: Path, reading: Reading) -> list[_Unit]:
         if file.suffix == WHEEL:
             units += list(_wheel_units(file, shown, reading))
         else:
-            read = partial(_list_kernels, file, shown, reading, **_compilation(file, reading))
+            read = partial(_list_kernels, file, reading, **_compilation(file, reading))
             units.append(_Unit(file, shown, read))
     return units
 
 
 def _list_kernels(
-    file: Path, shown: str, reading: Reading, **compilation: Any
+    file: Path, reading: Reading, detail: Detail, **compilation: Any
 ) -> Sequence[KernelInfo]:
     arch = reading.arch or (reading.source_arch if file.suffix in CUDA_SUFFIXES else None)
-    detail = reading.detail(shown)
     return list_kernels(file, arch, newest=reading.newest, detail=detail, **compilation)
 
 
@@ -168,11 +192,11 @@ def _wheel_units(wheel: Path, shown: str, reading: Reading) -> Iterator[_Unit]:
         raise KernelSourceError(f"{wheel}: there is no compiled code in it")
     for name in sorted(names):
         place = f"{shown}/{name}" if shown else name
-        yield _Unit(wheel, place, partial(_kernels_of_member, wheel, name, place, reading))
+        yield _Unit(wheel, place, partial(_kernels_of_member, wheel, name, reading))
 
 
 def _kernels_of_member(
-    wheel: Path, name: str, shown: str, reading: Reading
+    wheel: Path, name: str, reading: Reading, detail: Detail
 ) -> Sequence[KernelInfo]:
     with _open_wheel(wheel) as archive, temporary_folder() as folder:
         size = archive.getinfo(name).file_size
@@ -182,7 +206,7 @@ def _kernels_of_member(
         with archive.open(name) as packed, copy.open("wb") as file:
             copyfileobj(packed, file)
         try:
-            return _list_kernels(copy, shown, reading)
+            return _list_kernels(copy, reading, detail)
         except KernelSourceError as error:
             raise KernelSourceError(str(error).replace(str(copy), name)) from None
 
@@ -202,7 +226,7 @@ def _build_unit(command: CompileCommand, path: Path, reading: Reading) -> _Unit:
     if reading.compilation.keys() - {"toolchain"}:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
     shown = Path(os.path.relpath(command.source, path.parent)).as_posix()
-    read = partial(command.kernels, reading.arch, reading.toolchain, reading.detail(shown))
+    read = partial(command.kernels, reading.arch, reading.toolchain)
     return _Unit(command.source, shown, read, command.options)
 
 

@@ -23,7 +23,6 @@ from perfassert.expect.condition import parse_share
 from perfassert.facade.prediction import Prediction
 from perfassert.facade.session import predict
 from perfassert.frontends.toolchain.names import short_name
-from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
@@ -62,8 +61,7 @@ def rank(
         kernel: kernel to launch, where candidates are blocks or launches. Default: none.
         domain: threads in (x, y, z) that a grid of each block has to cover, where candidates are
             blocks. Default: none.
-        predictor: function that predicts one candidate on the device, which is loaded already.
-            Default: :func:`perfassert.predict`.
+        predictor: function that predicts one candidate. Default: :func:`perfassert.predict`.
         confidence: probability from which the order of two candidates is decided, above 0.5 and
             below 1. Default: 0.9.
 
@@ -88,17 +86,17 @@ def rank(
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
-    target = load_device(device)
     read: dict[int, Kernel] = {}  # number of a kernel → the same with the code that it had at first
-    with compile_ahead((own, target) for _, (own, _) in pairs):
+    with compile_ahead((own, device) for _, (own, _) in pairs):
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")
             with _naming(key):
-                prediction = predictor(read.get(id(own), own), launch, target)
+                prediction = predictor(read.get(id(own), own), launch, device)
             predictions[key] = prediction
             if prediction.origin is not None:
                 read.setdefault(id(own), prediction.origin[0])
+                device = prediction.origin[2]
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))

@@ -6,7 +6,7 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from os import PathLike
@@ -61,10 +61,10 @@ class Detail:
         """Return True for a kernel whose code is disassembled."""
         return self.undescribed is not None and code not in self.undescribed
 
-    def key(self, kind: str) -> list[str]:
-        """Return the parts of a cache's key that say what an entry has."""
-        undescribed = ["*"] if self.undescribed is None else sorted(map(" ".join, self.undescribed))
-        return [f"{kind} with findings" if self.findings else kind, *undescribed]
+    def key(self, kind: str, code: Iterable[Code]) -> list[str]:
+        """Return the parts of a cache's key that say what an entry with this code has."""
+        left_out = [" ".join(one) for one in code if not self.describes(one)]
+        return [f"{kind} with findings" if self.findings else kind, *sorted(left_out)]
 
 
 DESCRIBED = Detail()
@@ -239,7 +239,8 @@ def _list_container(path: Path, arch: str | None, detail: Detail) -> tuple[Kerne
     """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
-    entry = cache.key([*detail.key("survey"), digest, arch or "", *tools.identity()])
+    whole = [*detail.key("survey", detail.undescribed or ()), str(detail.undescribed is None)]
+    entry = cache.key([*whole, digest, arch or "", *tools.identity()])
     infos = cache.remember(
         entry, lambda: _container_kernels(job, arch, detail), _read_infos, _to_json
     )
@@ -297,7 +298,11 @@ def _list_module(content: bytes, arch: str, where: str, detail: Detail) -> tuple
     """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
-    entry = cache.key([*detail.key("kernels"), digest, arch, nvdisasm.identity()])
+    code: Iterable[Code] = ()
+    if detail.undescribed != frozenset():
+        cubin = Cubin(content, where)
+        code = [_without_code(cubin, kernel, arch).code for kernel in cubin.kernels()]
+    entry = cache.key([*detail.key("kernels", code), digest, arch, nvdisasm.identity()])
     infos = cache.remember(
         entry,
         lambda: _describe(nvdisasm, Cubin(content, where), content, arch, detail),
@@ -369,11 +374,15 @@ def _describe(
     """Describe the kernels of a module with one disassembly of those that are new."""
     infos = {name: _without_code(cubin, name, arch) for name in cubin.kernels()}
     wanted = [i for i in infos.values() if detail.describes(i.code)]
-    known = {} if detail.findings else _KNOWN_CODE  # known kernels have no findings
-    new = [i.mangled for i in wanted if (i.digest, arch) not in known]
+    known = {
+        info.mangled: made
+        for info in wanted
+        if not detail.findings and (made := _KNOWN_CODE.get((info.digest, arch)))
+    }
+    new = [info.mangled for info in wanted if info.mangled not in known]
     texts = _disassemble(nvdisasm, cubin, content, new) if new else {}
     for info in wanted:
-        made = known.get((info.digest, arch))
+        made = known.get(info.mangled)
         infos[info.mangled] = (
             replace(info, **{part: getattr(made, part) for part in _OF_CODE})
             if made
@@ -435,7 +444,7 @@ def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]
 
 def _digest(cubin: Cubin, kernel: str) -> str:
     whole = hashlib.sha256()
-    for name in cubin.called_functions(kernel):
+    for name in cubin.linked_functions(kernel):
         code = cubin.code(name)
         whole.update(len(code).to_bytes(8, "little") + code)
     return whole.hexdigest()

@@ -116,22 +116,22 @@ class Cubin:
         """Return the symbol index of a function."""
         return self._function_indices[name]
 
-    def called_functions(self, kernel: str) -> list[str]:
-        """Return the kernel and the functions in other sections whose addresses the loader or the
-        linker writes into its code or theirs, in the order of the places."""
-        called = [kernel]
-        for name in called:  # the list grows during the loop
+    def linked_functions(self, kernel: str) -> list[str]:
+        """Return the kernel and the functions with sections of their own whose addresses the loader
+        or the linker writes into its code or theirs, in the order of the places."""
+        linked = [kernel]
+        for name in linked:  # the list grows during the loop
             for kind, size in _RELOCATIONS.items():
                 fixes = self.section(f".{kind}.text.{name}")
                 for _, symbol, _, _ in sorted(read_relocations(fixes.data, size) if fixes else ()):
                     function = self.functions.get(symbol)
-                    if function and function not in called:
-                        called.append(function)
-        return called
+                    if function and function not in linked and self.section(f".text.{function}"):
+                        linked.append(function)
+        return linked
 
     @cached_property
     def _function_indices(self) -> Mapping[str, int]:
-        return {s.name: s.index for s in self.symbols if s.function or s.entry}
+        return {s.name: s.index for s in self.symbols if s.function}
 
     def ptx(self) -> dict[str, str]:
         """Return section → PTX text (``-lineinfo``), which has one line per NUL and no comments."""
