@@ -14,8 +14,6 @@ CACHES = {
     "comparison/revisions.py _find_repository": "where git looks, by folder",
     "conformance.py reference_predictions": "no argument: predictions of fixed kernels",
     "engines/extension.py compiled_core": "an extension module, by the name of its engine",
-    "engines/pipeline/compiled.py _body": "words of four programs of a unit, by their values",
-    "engines/pipeline/compiled.py _digest": "the digest of these words, by the same values",
     "engines/pipeline/program.py exact": "a number as a fraction",
     "engines/volume/warps.py _bank_hashes": "a table, by a number of bits",
     "frontends/machine/opcodes.py operation_class": "by architecture and opcode",
@@ -52,14 +50,16 @@ KEPT_BY_VALUES = {
     "engines/execution/compiled.py": "code as the core takes it, by the results that are needed",
     "engines/execution/plan.py": "the operations of code, by the results that are needed",
     "engines/execution/slicing.py": "the operations that decide addresses, or control flow alone",
+    "engines/pipeline/compiled.py": "a program as the core takes it, and its digest",
     "engines/volume/executed.py": "bytes that executed blocks touch, by granularity",
     "engines/volume/written.py": "expressions of a described kernel, by names and values",
+    "frontends/graph/numbering.py": "the nodes of the last launch, by what they execute",
     "frontends/access_graph.py": "the graph of a described kernel",
     "kernel/description.py": "the encoding of a described kernel",
     "predictor/rewrites/control_dependence.py": "of a program",
     "predictor/model.py": "the graph of a described kernel with its accesses",
 }
-"""Files with ``once``: what follows from an immutable value alone, and dies with it."""
+"""Files with ``once`` or ``latest``: what follows from an immutable value, and dies with it."""
 WRITTEN = {
     "frontends/cuda/inventory.py _KNOWN_CODE": "facts of machine code, by its digest",
     "frontends/toolchain/cache.py _in_the_making": "results that a thread is making now",
@@ -123,7 +123,7 @@ def test_what_values_keep():
         for file, tree in trees()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if node.func.attr == "once"
+        if node.func.attr in ("once", "latest")
     }
     assert found == set(KEPT_BY_VALUES)
 

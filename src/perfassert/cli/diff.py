@@ -373,11 +373,9 @@ def _sides(
 
     base = _open_side(options.base, options.build, replace(reading, undescribed=None), stack)
     _check_kernels(base.side)
-    first, known = from_sources(base.side), base.side.code
-    reading = replace(reading, sources_first=first, undescribed=known)
-    return _describe_base(
-        base, _open_side(options.head, options.build, reading, stack, known=base.side)
-    )
+    reading = replace(reading, sources_first=from_sources(base.side), undescribed=base.side.code)
+    head = _open_side(options.head, options.build, reading, stack, known=base.side)
+    return _describe_base(base, head)
 
 
 def _describe_base(base: Opened, head: Opened) -> tuple[Opened, Opened]:

@@ -62,7 +62,7 @@ class Reading:
         return replace(self, compilation=given)
 
     def detail(self, shown: str) -> Detail:
-        """Return what is found out about the kernels of a file that is there once."""
+        """Return the scope of the descriptions of a file that is there once."""
         if self.undescribed is None:
             return Detail(self.findings, None)
         return Detail(self.findings, self.undescribed.get(shown, frozenset()))
@@ -89,15 +89,13 @@ def side(
     kernels: list[Placed] = []
     broken: dict[str, str] = {}
     units = [u for u in _units(path, reading) if only is None or u.shown in only]
-    times = Counter(unit.shown for unit in units)
+    once = {shown for shown, times in Counter(u.shown for u in units).items() if times == 1}
     code: dict[str, frozenset[Code]] = {}
 
     def of_unit(unit: _Unit) -> tuple[Sequence[KernelInfo], str]:
-        once = times[unit.shown] == 1
+        plain = Detail(reading.findings)
         try:
-            return unit.kernels(
-                reading.detail(unit.shown) if once else Detail(reading.findings)
-            ), ""
+            return unit.kernels(reading.detail(unit.shown) if unit.shown in once else plain), ""
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
@@ -112,7 +110,7 @@ def side(
         ]
         if why:
             broken[shown] = why
-        elif times[shown] == 1:
+        elif shown in once:
             code[shown] = frozenset(info.code for info in infos)
         if progress:
             progress(number + 1, len(units))
@@ -131,7 +129,7 @@ def sides(
 def describe(
     base: CodeSide, path: Path, reading: Reading, head: CodeSide, progress: Progress | None = None
 ) -> CodeSide:
-    """Describe the kernels of a base, which were left out, that the head does not have, too.
+    """Describe the kernels of a base that the head lacks, of which only the code was read.
 
     Their files are read again: :class:`KernelSourceError` if one has other code than before.
     """

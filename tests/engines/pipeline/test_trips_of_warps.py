@@ -7,7 +7,7 @@ import pytest
 import random_graphs
 
 import perfassert as pa
-from perfassert.engines.pipeline.compiled import _program as packed_program
+from perfassert.engines.pipeline.compiled import _pack_program as packed_program
 from perfassert.engines.pipeline.compiled import available, run_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit

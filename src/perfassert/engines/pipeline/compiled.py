@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter
@@ -78,7 +78,7 @@ def time_compiled(unit: Unit, limit: int = 0, fast_forward: bool = True) -> Dura
 
 def content_of(unit: Unit, limit: int) -> bytes:
     """Return a key of all that the time of a unit that :func:`fits` depends on."""
-    return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + _digest(unit.programs)
+    return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + b"".join(map(_digest, unit.programs))
 
 
 def _duration(words: Sequence[int]) -> Duration:
@@ -90,7 +90,8 @@ def _simulate(
     unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
 ) -> array[int]:
     words = _head(unit, heard, fast_forward, limit, window)
-    words.extend(_body(unit.programs))
+    for program in unit.programs:
+        words.extend(_words(program))
     result = array("q")
     try:
         result.frombytes(_core().simulate(words.tobytes()))
@@ -163,22 +164,17 @@ def _head(
     return words
 
 
-@lru_cache(maxsize=4)
-def _body(programs: tuple[WarpProgram, ...]) -> array[int]:
-    """Return the packed programs, which several runs of a prediction share."""
-    words = array("q")
-    for program in programs:
-        words.fromlist(_program(program))
-    return words
+def _words(program: WarpProgram) -> array[int]:
+    """Return the packed program, which several runs of a prediction share."""
+    return program.found.once("words", lambda: array("q", _pack_program(program)))
 
 
-@lru_cache(maxsize=4)
-def _digest(programs: tuple[WarpProgram, ...]) -> bytes:
-    """Return the digest of the packed programs, which the keys of several runs share."""
-    return sha256(_body(programs)).digest()
+def _digest(program: WarpProgram) -> bytes:
+    """Return the digest of the packed program, which the keys of several runs share."""
+    return program.found.once("digest", lambda: sha256(_words(program)).digest())
 
 
-def _program(program: WarpProgram) -> list[int]:
+def _pack_program(program: WarpProgram) -> list[int]:
     words = [len(program.nodes), len(program.loops), program.length]
     for node in program.nodes:
         words += (

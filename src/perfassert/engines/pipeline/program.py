@@ -24,6 +24,7 @@ from perfassert.kernel.graph import (
     Node,
     loop_chain,
 )
+from perfassert.kernel.memo import Memo
 
 NO_LOOP = -1  # index
 SERVER = -1  # in place of a warp's number
@@ -75,8 +76,8 @@ class WarpProgram:
     """Instructions of one warp: nodes and loops in program order, ``length`` dynamic instructions.
 
     A loop is after the one around it. ``slowest`` is the largest number of ticks of an instruction.
-    ``graph_nodes`` is the largest number of a node in the graph, plus one. Programs are compared by
-    identity.
+    ``graph_nodes`` is the largest number of a node in the graph, plus one. ``found`` holds what
+    follows from the program alone. Programs are compared by identity.
     """
 
     nodes: tuple[ProgramNode, ...]
@@ -85,6 +86,7 @@ class WarpProgram:
     length: int
     slowest: int = field(init=False)
     graph_nodes: int = field(init=False)
+    found: Memo = field(init=False, default_factory=Memo, repr=False)
 
     def __post_init__(self) -> None:
         times = [n.issue + n.completion + n.served for n in self.nodes]

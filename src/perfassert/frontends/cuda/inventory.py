@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Union
@@ -46,10 +46,10 @@ Code = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is found out about the kernels of a file.
+    """Scope of the descriptions of a file's kernels.
 
     Attributes:
-        findings: what their code shows by itself, too, which takes a third of the time again.
+        findings: True if the code is also searched for findings, for a third of the time again.
         undescribed: code that is not disassembled, so that its mix, its accesses, its spills and
             its control flow stay empty; ``None``: that of all kernels.
     """
@@ -61,10 +61,13 @@ class Detail:
         """Return True for a kernel whose code is disassembled."""
         return self.undescribed is not None and code not in self.undescribed
 
-    def key(self, kind: str, code: Iterable[Code]) -> list[str]:
-        """Return the parts of a cache's key that say what an entry with this code has."""
-        left_out = [" ".join(one) for one in code if not self.describes(one)]
-        return [f"{kind} with findings" if self.findings else kind, *sorted(left_out)]
+    def key(self, kind: str, code: Iterable[Code] | None = None) -> list[str]:
+        """Return the parts of a cache's key for an entry with this code; None: any code."""
+        kind = f"{kind} with findings" if self.findings else kind
+        if self.undescribed is None:
+            return [kind, "*"]
+        left_out = self.undescribed if code is None else self.undescribed.intersection(code)
+        return [kind, *sorted(map(" ".join, left_out))]
 
 
 DESCRIBED = Detail()
@@ -179,7 +182,7 @@ def list_kernels(
         path: the file.
         arch: the architecture.
         newest: list the newest architecture of a compiled file where ``arch`` names none.
-        detail: what is found out about them.
+        detail: scope of their descriptions.
         compilation: arguments for sources.
     """
     source = _source(path, **compilation)
@@ -239,8 +242,7 @@ def _list_container(path: Path, arch: str | None, detail: Detail) -> tuple[Kerne
     """List the kernels of a compiled file; the cache remembers the list as a whole."""
     job = prepare(Source(path, "cubin"), "sm_80" if arch in (None, NEWEST) else arch)
     digest = hashlib.sha256(job.content).hexdigest()
-    whole = [*detail.key("survey", detail.undescribed or ()), str(detail.undescribed is None)]
-    entry = cache.key([*whole, digest, arch or "", *tools.identity()])
+    entry = cache.key([*detail.key("survey"), digest, arch or "", *tools.identity()])
     infos = cache.remember(
         entry, lambda: _container_kernels(job, arch, detail), _read_infos, _to_json
     )
@@ -294,20 +296,33 @@ def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
     return list(kept.values())
 
 
+@dataclass(frozen=True)
+class _Module:
+    """A cubin, and its kernels as it describes them without a disassembly, by name."""
+
+    content: bytes
+    arch: str
+    where: str
+
+    @cached_property
+    def cubin(self) -> Cubin:
+        return Cubin(self.content, self.where)
+
+    @cached_property
+    def undescribed(self) -> Mapping[str, KernelInfo]:
+        kernels = self.cubin.kernels()
+        return {name: _without_code(self.cubin, name, self.arch) for name in kernels}
+
+
 def _list_module(content: bytes, arch: str, where: str, detail: Detail) -> tuple[KernelInfo, ...]:
     """List the kernels of one module; the cache remembers the list."""
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
-    code: Iterable[Code] = ()
-    if detail.undescribed != frozenset():
-        cubin = Cubin(content, where)
-        code = [_without_code(cubin, kernel, arch).code for kernel in cubin.kernels()]
+    module = _Module(content, arch, where)
+    code = [info.code for info in module.undescribed.values()] if detail.undescribed else ()
     entry = cache.key([*detail.key("kernels", code), digest, arch, nvdisasm.identity()])
     infos = cache.remember(
-        entry,
-        lambda: _describe(nvdisasm, Cubin(content, where), content, arch, detail),
-        _read_infos,
-        _to_json,
+        entry, lambda: _describe(nvdisasm, module, detail), _read_infos, _to_json
     )
     return _with_demangled_names(infos)
 
@@ -332,14 +347,13 @@ def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
     return infos
 
 
-def _disassemble(
-    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernels: Sequence[str]
-) -> dict[str, str]:
+def _disassemble(nvdisasm: tools.Tool, module: _Module, kernels: Sequence[str]) -> dict[str, str]:
     """Return the listings of kernels by name.
 
     Encodings and line numbers are left out, which halves the time. Large code is disassembled in
     pieces in parallel.
     """
+    cubin = module.cubin
     code_bytes = sum(len(cubin.code(kernel)) for kernel in kernels)
     pieces = min(cores(), len(kernels), 1 + code_bytes // _PIECE)
     whole = pieces == 1 and len(kernels) == len(cubin.kernels())
@@ -351,7 +365,7 @@ def _disassemble(
 
     with temporary_folder() as folder:
         path = folder / "kernels.cubin"
-        path.write_bytes(content)
+        path.write_bytes(module.content)
         texts: dict[str, str] = {}
         for part in map_in_threads(of_piece, range(pieces)):
             texts.update(part)
@@ -368,19 +382,17 @@ def _note_code(infos: Sequence[KernelInfo]) -> None:
     _KNOWN_CODE.update(((i.digest, i.arch), i) for i in infos if i.control_flow and not i.findings)
 
 
-def _describe(
-    nvdisasm: tools.Tool, cubin: Cubin, content: bytes, arch: str, detail: Detail
-) -> tuple[KernelInfo, ...]:
+def _describe(nvdisasm: tools.Tool, module: _Module, detail: Detail) -> tuple[KernelInfo, ...]:
     """Describe the kernels of a module with one disassembly of those that are new."""
-    infos = {name: _without_code(cubin, name, arch) for name in cubin.kernels()}
+    infos = dict(module.undescribed)
     wanted = [i for i in infos.values() if detail.describes(i.code)]
     known = {
         info.mangled: made
         for info in wanted
-        if not detail.findings and (made := _KNOWN_CODE.get((info.digest, arch)))
+        if not detail.findings and (made := _KNOWN_CODE.get((info.digest, info.arch)))
     }
     new = [info.mangled for info in wanted if info.mangled not in known]
-    texts = _disassemble(nvdisasm, cubin, content, new) if new else {}
+    texts = _disassemble(nvdisasm, module, new) if new else {}
     for info in wanted:
         made = known.get(info.mangled)
         infos[info.mangled] = (

@@ -131,7 +131,7 @@ class Cubin:
 
     @cached_property
     def _function_indices(self) -> Mapping[str, int]:
-        return {s.name: s.index for s in self.symbols if s.function}
+        return {name: index for index, name in self.functions.items()}
 
     def ptx(self) -> dict[str, str]:
         """Return section → PTX text (``-lineinfo``), which has one line per NUL and no comments."""
