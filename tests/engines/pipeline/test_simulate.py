@@ -121,6 +121,17 @@ def random_unit(seed, order=None):
     return replace(unit, profile=unit.width == 1, stagger=stagger)
 
 
+def with_idle_pipelines(unit, count=20):
+    """The unit with pipelines that nobody uses: more than stand in one place of a scheduler."""
+    more = unit.pipelines
+    names = tuple(f"idle {i}" for i in range(count))
+    made = replace(
+        more, names=(*more.names, *names), depths=(*more.depths, *[0] * count),
+        per_scheduler=(*more.per_scheduler, *[i % 2 == 1 for i in range(count)]),
+    )  # fmt: skip
+    return replace(unit, pipelines=made)
+
+
 def small(unit):
     return sum(p.length for p in unit.programs) * unit.blocks < 4000
 
@@ -143,6 +154,8 @@ def test_fast_forward_equals_plain_equals_reference(start, order):
             assert (timed.end, timed.instructions) == (fast.end, fast.instructions), seed
         if seed % 4 == 0:  # the reference is slow; a longer run by hand takes every seed
             assert outcome(Reference(unit).run(), unit.in_order) == plain, seed
+        timed = time_compiled(with_idle_pipelines(unit))
+        assert (timed.end, timed.instructions) == (fast.end, fast.instructions), seed
 
 
 @compiled

@@ -27,12 +27,18 @@ enum { kZero, kUnread, kFirstPort };
 struct alignas(64) Op {
   static constexpr int kPlain = 2;
   i64 issue, completion, stall;
-  std::int32_t origin, op, pipe;
-  std::int32_t use_at[kPlain] = {kZero, kZero}, use_origin[kPlain] = {-2, -2}, fill_at = kUnread;
-  bool fence, partial, produces, served, plain, more_fills = false, followed = false, signals = false;
+  std::int32_t pipe, use_at[kPlain] = {kZero, kZero}, fill_at = kUnread;
+  std::int32_t depth, demands;  // depth: places of the queue behind the pipeline
+  const Demand* demand;         // the first one
+  bool fence, partial, produces, plain, more_fills = false, followed = false, signals = false;
+  bool usual = false;  // followed, and no fence, signals or further fills
 };
+static_assert(sizeof(Op) == 64, "an operation stands in one cache line");
 // `number`: of the node in its program; `step`: its place in the line; ranges.
-struct Rest { i64 number, step, first_use, last_use, first_fill, last_fill, first_demand, last_demand; };
+struct Rest {
+  i64 number, step, first_use, last_use, first_fill, last_fill, origin, op;
+  std::int32_t use_origin[Op::kPlain] = {-2, -2};
+};
 
 struct Code {
   const Program* program;
@@ -42,13 +48,12 @@ struct Code {
   std::vector<Port> ports;
   std::vector<Use> uses;
   std::vector<Fill> fills;
-  std::vector<Demand> demands;
   std::vector<i64> deeper;  // loops, by the ranges that fills name
   i64 brief_end = kFirstPort;  // of the words that brief ports share
   i64 ring_words = kFirstPort, first_node, first_use;  // numbers of its nodes, uses over all programs
 
-  Code(const Program& p, i64 nodes_before, i64 uses_before)
-      : program(&p), first_node(nodes_before), first_use(uses_before) {
+  Code(const Program& p, const std::vector<i64>& queues, i64 nodes_before, i64 uses_before)
+      : program(&p), first_node(nodes_before), first_use(uses_before), depths(queues) {
     line(p.body);
     std::vector<size_t> place(p.nodes.size());
     for (size_t i = 0; i < rest.size(); ++i) place[rest[i].number] = i;
@@ -57,6 +62,7 @@ struct Code {
   }
 
  private:
+  const std::vector<i64>& depths;            // of the queues behind pipelines
   std::map<std::pair<i64, i64>, i64> known;  // (producer, loop) -> port
   std::vector<std::vector<i64>> ports_of;    // by producer
 
@@ -64,7 +70,7 @@ struct Code {
     for (auto& item : body) {
       if (!item.is_loop) {
         if (!steps.empty() && steps.back().kind == Step::kNode) operations.back().followed = true;
-        rest.push_back({item.index, (i64)steps.size(), 0, 0, 0, 0, 0, 0});
+        rest.push_back({item.index, (i64)steps.size()});
         steps.push_back({Step::kNode, (i64)operations.size(), 0});
         operations.emplace_back();
         continue;
@@ -123,19 +129,19 @@ struct Code {
     made.issue = node.issue;
     made.completion = node.completion;
     made.stall = node.stall;
-    made.origin = (std::int32_t)node.origin;
-    made.op = (std::int32_t)node.op;
+    more.origin = node.origin;
+    more.op = node.op;
     made.pipe = (std::int32_t)node.pipe;
     made.fence = node.fence != 0;
     made.partial = node.partial != 0;
     made.produces = node.produces != 0;
-    made.served = !node.demands.empty();
     made.signals = node.signal.channel >= 0;
-    more.first_demand = (i64)demands.size();
-    demands.insert(demands.end(), node.demands.begin(), node.demands.end());
-    more.last_demand = (i64)demands.size();
+    made.depth = (std::int32_t)depths[node.pipe];
+    made.demand = node.demands.data();
+    made.demands = (std::int32_t)node.demands.size();
     add_uses(p, node, made, more);
     add_fills(p, made, more);
+    made.usual = made.followed && !made.fence && !made.signals && !made.more_fills;
   }
 
   void add_uses(const Program& p, const Node& node, Op& made, Rest& more) {
@@ -151,7 +157,7 @@ struct Code {
     more.last_use = (i64)uses.size();
     for (i64 i = more.first_use; made.plain && i < more.last_use; ++i) {
       made.use_at[i - more.first_use] = (std::int32_t)uses[i].at;
-      made.use_origin[i - more.first_use] = (std::int32_t)uses[i].origin;
+      more.use_origin[i - more.first_use] = (std::int32_t)uses[i].origin;
     }
   }
 

@@ -332,7 +332,7 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
     if (warp.ready[pipe].empty()) able[copy].erase(key);
     s.last_served[copy] = w;
     const Node& node = program(w).nodes[warp.live[number].node];
-    occupy(copy, node.issue);
+    occupy(s.free_at[copy], u.runs_on[copy], node.issue);
     ++s.used[w % u.schedulers];
     ++simulated;
     tell(Issued{s.now, block_of(w), w, w % u.schedulers, warp.live[number].node, node.origin, node.op,

@@ -172,10 +172,7 @@ template <class Self, class State> class Engine {
   }
 
   // An instruction that is issued now occupies its pipeline for some ticks.
-  void occupy(i64 copy, i64 ticks) {
-    i64& free = s.free_at[copy];
-    free = either(s.now - free < u.runs_on[copy], free, s.now) + ticks;
-  }
+  void occupy(i64& free, i64 runs_on, i64 ticks) { free = either(s.now - free < runs_on, free, s.now) + ticks; }
 
   // How far a pipeline is from standing still at a time.
   i64 busy(const State& t, i64 copy) const { return clip(t.free_at[copy], t.now - u.runs_on[copy]); }

@@ -1,6 +1,8 @@
 // Warps issue in program order; each scheduler picks one of its warps at a time.
 #pragma once
 
+#include <array>
+
 #include "code.hpp"
 #include "fast_forward.hpp"
 
@@ -19,12 +21,16 @@ template <class Heard> struct InOrderState : UnitState<Heard> {
   i64 first_scheduler = 0, drained_warps = 0;
   std::vector<Warp> warps;
   std::vector<i64> opportunities;                            // [scheduler][pipe]
-  std::vector<i64> queued;                                   // [copy][place]: when it was served
+  std::vector<i64> queued;                                   // [copy]: its first place, then when each one was served
   std::vector<i64> loop_counters, loop_ordinals, all_rings;  // per warp, at a fixed stride
 };
 
-// `narrow`: at most 64 warps, and one issue at a whole cycle; then masks are single words.
-inline bool narrow(const Unit& u) { return u.width == 1 && u.resident * u.warps <= 64; }
+// `narrow`: at most 64 warps, few pipelines, and one issue at a whole cycle; then masks are single
+// words, and what a scheduler has stands in one place.
+constexpr i64 kFewPipes = 16;
+inline bool narrow(const Unit& u) {
+  return u.width == 1 && u.resident * u.warps <= 64 && u.pipes <= kFewPipes;
+}
 
 template <class Heard, bool kNarrow>
 class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
@@ -41,12 +47,15 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   explicit InOrder(const Unit& unit) : Base(unit, unit.schedulers) {
     i64 nodes = 0, uses = 0;
     for (auto& p : u.programs) {
-      codes.emplace_back(p, nodes, uses);
+      codes.emplace_back(p, u.depth, nodes, uses);
       nodes += (i64)codes.back().operations.size();
       uses += (i64)codes.back().uses.size();
     }
     for (i64 d : u.depth) depth_of_queue = std::max(depth_of_queue, d);
-    s.queued.assign(u.copies * depth_of_queue, 0);
+    s.queued.assign(u.copies * (1 + depth_of_queue), 0);
+    depth_of.assign(u.copies, 0);
+    for (i64 pipe = 0; pipe < u.pipes; ++pipe)
+      for (i64 copy : u.copy[pipe]) depth_of[copy] = std::max<i64>(0, u.depth[pipe]);
     i64 n = u.resident * u.warps;
     for (auto& c : codes) {
       loop_stride = std::max(loop_stride, (i64)c.program->loops.size());
@@ -58,19 +67,30 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     s.warps.resize(n);
     s.opportunities.assign(u.schedulers * u.pipes, 0);
     words = (n + 63) / 64;
-    eligible.assign(u.schedulers * u.pipes * words, 0);
-    for (i64 sched = 0; sched < u.schedulers; ++sched)
-      for (i64 pipe = 0; pipe < u.pipes; ++pipe) copy_of.push_back(u.copy[pipe][sched]);
-    i64 longest = (n + u.schedulers - 1) / u.schedulers;
-    waiting.resize(u.schedulers * longest);
+    if (kNarrow) s.used.assign(u.schedulers, 1);
+    schedulers.resize(u.schedulers);
     for (i64 sched = 0; sched < u.schedulers; ++sched) {
-      i64 lanes = sched * u.pipes;
-      schedulers.push_back({&waiting[sched * longest], 0, 0, &copy_of[lanes], &eligible[lanes * words], &s.opportunities[lanes], 0});
+      Scheduler& at = schedulers[sched];
+      make_room(at.line, (n + u.schedulers - 1) / u.schedulers);
+      make_room(at.eligible, u.pipes * words);
+      make_room(at.free, u.pipes);
+      make_room(at.runs_on, u.pipes);
+      make_room(at.queue, u.pipes);
+      for (i64 pipe = 0; pipe < u.pipes; ++pipe) {
+        const i64 copy = u.copy[pipe][sched];
+        at.free[pipe] = &s.free_at[copy];
+        at.runs_on[pipe] = u.runs_on[copy];
+        at.queue[pipe] = &s.queued[copy * (1 + depth_of_queue)];
+      }
+      at.opportunities = &s.opportunities[sched * u.pipes];
     }
+    places.resize(n);
     for (i64 w = 0; w < n; ++w) {
       const Code& c = codes[u.variant[w % u.warps]];
-      places.push_back({&c, c.operations.data(), &s.all_rings[w * ring_stride], w % u.schedulers, w / u.warps, w});
-      warp_at.push_back(w);
+      places[w] = {&s.warps[w], &s.all_rings[w * ring_stride], &c, c.operations.data(), (std::int32_t)w,
+                   (std::int32_t)(w % u.schedulers), (std::int32_t)(w / u.warps), 0, 0, ~1ull << (w & 63)};
+      places[w].stand_at(w);
+      place_at.push_back(&places[w]);
     }
     due.assign(u.schedulers, 0);
     able.assign(words, 0);
@@ -79,32 +99,44 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
  private:
   std::vector<Code> codes;
   i64 words = 0, loop_stride = 1, ring_stride = 1, depth_of_queue = 0;
-  std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
-  std::vector<i64> copy_of;             // [scheduler][pipe] -> number of the pipeline's copy
   i64 first_end = kNever;               // when the first live block is complete
   std::vector<std::uint64_t> able;      // warps that a scheduler can issue now
+  std::vector<i64> depth_of;            // [copy]: places of its queue
   std::vector<i64> due;                 // per scheduler: nothing can happen before
   struct Wait { i64 until; std::int32_t warp, pipe; };
-  std::vector<Wait> waiting;            // [scheduler][place]
-  // What belongs to a scheduler: those who wait, pipelines with eligible warps as bits, and its part
-  // of what has [scheduler][pipe].
+  // In place where there are few.
+  template <class T, size_t kFew> using Room = std::conditional_t<kNarrow, std::array<T, kFew>, std::vector<T>>;
+  template <class T> static void make_room(T& room, i64 count) {
+    if constexpr (!kNarrow) room.resize(count);
+    else room.fill({});
+  }
+  // What belongs to a scheduler: pipelines with eligible warps as bits, and those who wait.
   struct Scheduler {
-    Wait* line;
-    i64 count;
-    std::uint64_t active;
-    const i64* copies;
-    std::uint64_t* eligible;
-    i64* opportunities;
-    std::uint64_t preferred;  // who goes first in a unit of one word, as far as able
+    std::uint64_t active = 0, preferred = 0;  // preferred: who goes first in a unit of one word, as far as able
+    i64 count = 0;                            // of those who wait
+    i64* opportunities = nullptr;             // [pipe]
+    Room<std::uint64_t, kFewPipes> eligible;  // [pipe][word]
+    Room<i64*, kFewPipes> free;               // [pipe]: when its pipeline is free,
+    Room<i64, kFewPipes> runs_on;             // ticks after which that has stood still,
+    Room<i64*, kFewPipes> queue;              // and the queue behind it
+    Room<Wait, 64> line;
   };
   std::vector<Scheduler> schedulers;
-  // Where a warp of the unit belongs; `bit`: in masks, where the oldest stand first if that counts.
-  struct Place { const Code* code; const Op* operations; i64* ring; i64 scheduler, slot, bit; };
+  // Where a warp of the unit belongs; `word`, `bit`: in masks, where the oldest stand first if that counts.
+  struct Place {
+    Warp* warp;
+    i64* ring;
+    const Code* code;
+    const Op* operations;
+    std::int32_t number, scheduler, slot, word;
+    std::uint64_t bit, preferred;  // preferred: who goes first after it
+    void stand_at(i64 at) { word = (std::int32_t)(at >> 6); bit = 1ull << (at & 63); }
+  };
   std::vector<Place> places;
   static constexpr i64 kUsual = 4;      // schedulers: loops over so many are unrolled
   bool released = false;                // a warp has become ready at once, perhaps another scheduler's
   i64 last_issuer = -1;                 // scheduler
-  std::vector<i64> warp_at;             // whose bit it is
+  std::vector<Place*> place_at;         // whose bit it is
 
   i64 scheduler(i64 w) const { return places[w].scheduler; }
   i64 slot_of(i64 w) const { return places[w].slot; }
@@ -178,7 +210,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   // An issue takes the slot of a whole cycle where the issue width is one.
   i64 slot_ticks() const { return one_slot() ? u.ticks : 0; }
 
-  [[gnu::always_inline]] void advance(i64 w, const Code& c) {
+  void advance(i64 w, const Code& c) {
     Warp& warp = s.warps[w];
     if (__builtin_expect(c.operations[warp.pc].followed, 1)) { ++warp.pc; prepare(w); }
     else walk(w, c.rest[warp.pc].step + 1);
@@ -237,29 +269,37 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   };
 
   // When the next instruction is ready, and who is to blame for the wait.
-  [[gnu::always_inline]] void look_ahead(i64 w, Warp& warp, const Place& place) {
+  [[gnu::always_inline]] void look_ahead(i64 w, Warp& warp, const Place& place, i64 since) {
     const Op& op = place.operations[warp.pc];
     const i64* ring = place.ring;
-    Latest found{warp.fence, warp.fence_node, -1};
-    if (__builtin_expect(op.plain, 1))
-      for (int i = 0; i < Op::kPlain; ++i) found.add(ring[op.use_at[i]], op.use_origin[i], i);
-    else
-      add_uses(w, *place.code, found);
-    warp.head_since = std::max(warp.head_since, warp.resume);
+    i64 when = warp.fence;
+    if (Heard::kStalls || __builtin_expect(!op.plain, 0)) when = blame(w, warp, place, op);
+    else for (i64 at : op.use_at) when = std::max(when, ring[at]);
+    warp.head_since = since;
     warp.pipe = op.pipe;
-    if (Heard::kStalls) {
-      warp.blamed = found.who;
-      warp.blamed_use = found.by;
+    warp.ready = std::max(when, std::max(since, s.now));
+  }
+  i64 blame(i64 w, Warp& warp, const Place& place, const Op& op) {
+    Latest found{warp.fence, warp.fence_node, -1};
+    if (op.plain) {
+      const Rest& more = place.code->rest[warp.pc];
+      for (int i = 0; i < Op::kPlain; ++i) found.add(place.ring[op.use_at[i]], more.use_origin[i], i);
+    } else {
+      add_uses(w, *place.code, found);
     }
-    warp.ready = std::max({found.when, warp.head_since, s.now});
+    warp.blamed = found.who;
+    warp.blamed_use = found.by;
+    return found.when;
   }
   void prepare(i64 w) {
-    Warp& warp = s.warps[w];
-    look_ahead(w, warp, places[w]);
-    i64 sched = scheduler(w);
-    due[sched] = std::min(due[sched], slot_from(warp.ready));
-    if (__builtin_expect(warp.ready <= s.now, 0)) { released = true; admit(w, schedulers[sched]); return; }
-    wait(warp, w, schedulers[sched]);
+    const Place& place = places[w];
+    Warp& warp = *place.warp;
+    look_ahead(w, warp, place, std::max(warp.head_since, warp.resume));
+    i64& when = due[place.scheduler];
+    Scheduler& at = schedulers[place.scheduler];
+    when = std::min(when, slot_from(warp.ready));
+    if (__builtin_expect(warp.ready <= s.now, 0)) { released = true; admit(place, warp.pipe, at); return; }
+    wait(warp, w, at);
   }
 
   void add_uses(i64 w, const Code& c, Latest& latest) {
@@ -280,29 +320,35 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (op.fence && !op.partial) latest.add(warp.last, warp.last_node, -1);
   }
 
-  void admit(i64 w, Scheduler& at) {
-    Warp& warp = s.warps[w];
-    const i64 pipe = warp.pipe, bit = places[w].bit;
+  void admit(const Place& place, i64 pipe, Scheduler& at) {
+    Warp& warp = *place.warp;
     warp.eligible = true;
-    tell(Ready{w, scheduler(w)});
-    warp.passed_over = at.opportunities[pipe];
-    at.eligible[pipe * word_count() + (kNarrow ? 0 : bit >> 6)] |= 1ull << (bit & 63);
+    tell(Ready{place.number, place.scheduler});
+    if (Heard::kStalls) warp.passed_over = at.opportunities[pipe];
+    at.eligible[kNarrow ? pipe : pipe * words + place.word] |= place.bit;
     at.active |= 1ull << pipe;
   }
 
   // Warps that will be ready stand in line, the first one last: most come in near there.
   void wait(const Warp& warp, i64 w, Scheduler& at) {
-    Wait* place = at.line + at.count++;
-    for (; place > at.line && place[-1].until < warp.ready; --place) *place = place[-1];
-    *place = {warp.ready, (std::int32_t)w, (std::int32_t)warp.pipe};
+    const i64 ready = warp.ready;
+    i64 place = at.count++;
+    for (; place > 0 && at.line[place - 1].until < ready; --place) at.line[place] = at.line[place - 1];
+    at.line[place] = {ready, (std::int32_t)w, (std::int32_t)warp.pipe};
   }
   void wake(Scheduler& at) {
-    while (at.count && at.line[at.count - 1].until <= s.now) admit(at.line[--at.count].warp, at);
+    const i64 now = s.now;
+    i64 count = at.count;
+    for (; count && at.line[count - 1].until <= now; --count) {
+      const Wait& first = at.line[count - 1];
+      admit(places[first.warp], first.pipe, at);
+    }
+    at.count = count;
   }
 
   // Schedulers take turns in going first. Those that are due are found at once: whether the next
   // one is among them nobody can foresee.
-  void issue_all() {
+  [[gnu::always_inline]] void issue_all() {
     const i64 count = u.schedulers, first = s.first_scheduler;
     if (count == 1) { issue_due(0); return; }
     released = false;
@@ -343,34 +389,34 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   // before its pipeline is free need not be looked at then, unless somebody hears it.
   [[gnu::always_inline]] i64 next_due(const Scheduler& at) {
     i64 due = kNever;
-    const i64* free_at = s.free_at.data();
     for (std::uint64_t bits = at.active; bits; bits &= bits - 1)
-      due = std::min(due, free_at[at.copies[__builtin_ctzll(bits)]]);
+      due = std::min(due, *at.free[__builtin_ctzll(bits)]);
     due = std::max(due, s.now + 1);
-    for (const Wait* next = at.line + at.count; next-- > at.line && next->until < due;)
-      due = Heard::kAttributes ? next->until : std::min(due, std::max(next->until, free_at[at.copies[next->pipe]]));
+    for (i64 next = at.count; next-- > 0 && at.line[next].until < due;) {
+      const Wait& first = at.line[next];
+      due = Heard::kAttributes ? first.until : std::min(due, std::max(first.until, *at.free[first.pipe]));
+    }
     return slot_from(due);
   }
 
-  // The last one served or, in turns, those after it.
-  void prefer(i64 last, Scheduler& at) {
-    at.preferred = u.oldest_first ? 1ull << (places[last].bit & 63) : ~1ull << (last & 63);
-  }
-
   // Where warps stand in the masks: by index, or from the oldest block to the youngest.
+  std::uint64_t& word_of(const Place& place) {
+    return schedulers[place.scheduler].eligible[place.warp->pipe * word_count() + place.word];
+  }
   void order_by_age() {
     if (!u.oldest_first) return;
     i64 at = 0;
     for (i64 slot : s.by_age)
-      for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w, ++at) { places[w].bit = at; warp_at[at] = w; }
-    std::fill(eligible.begin(), eligible.end(), 0);
-    for (i64 place = 0; place < at; ++place) {
-      i64 w = warp_at[place];
-      std::uint64_t* masks = schedulers[scheduler(w)].eligible;
-      if (s.warps[w].eligible) masks[s.warps[w].pipe * words + place / 64] |= 1ull << (place % 64);
-    }
+      for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w, ++at) {
+        places[w].stand_at(at);
+        places[w].preferred = places[w].bit;
+        place_at[at] = &places[w];
+      }
+    for (auto& scheduler : schedulers) std::fill(scheduler.eligible.begin(), scheduler.eligible.end(), 0);
+    for (i64 bit = 0; bit < at; ++bit)
+      if (place_at[bit]->warp->eligible) word_of(*place_at[bit]) |= place_at[bit]->bit;
     for (i64 sched = 0; sched < u.schedulers; ++sched)
-      if (s.last_served[sched] >= 0) prefer(s.last_served[sched], schedulers[sched]);
+      if (s.last_served[sched] >= 0) schedulers[sched].preferred = places[s.last_served[sched]].preferred;
   }
 
   // A warp that could have issued a whole cycle ago and found its pipeline occupied.
@@ -378,43 +424,41 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
 
   // The warp to issue next on a scheduler, or -1: the last one served until it is held, or else the
   // oldest, or the next one after the last one served. An issue is an opportunity for all whose pipeline is free.
-  [[gnu::always_inline]] i64 choose(i64 sched, Scheduler& at) {
+  [[gnu::always_inline]] const Place* choose(i64 sched, Scheduler& at) {
     return kNarrow || words == 1 ? choose_in_word(at) : choose_in_words(sched, at);
   }
-  [[gnu::noinline]] i64 choose_in_words(i64 sched, Scheduler& at) {
+  [[gnu::noinline]] const Place* choose_in_words(i64 sched, Scheduler& at) {
     i64 last = s.last_served[sched];
     bool any = false;
     std::fill(able.begin(), able.end(), 0);
     for (std::uint64_t bits = at.active; bits; bits &= bits - 1) {
       i64 pipe = __builtin_ctzll(bits);
-      if (s.free_at[at.copies[pipe]] > s.now) continue;
+      if (*at.free[pipe] > s.now) continue;
       for (i64 word = 0; word < words; ++word) able[word] |= at.eligible[pipe * words + word];
       at.opportunities[pipe] += Heard::kStalls && u.width == 1;
       any = true;
     }
-    if (!any) return -1;
+    if (!any) return nullptr;
     if (u.oldest_first) {
-      i64 bit = last < 0 ? 0 : places[last].bit;
-      bool goes_on = last >= 0 && able[bit / 64] >> (bit % 64) & 1 && !held(s.warps[last], s.now);
-      return goes_on ? last : warp_at[first_from(0)];
+      bool goes_on = last >= 0 && able[places[last].word] & places[last].bit && !held(s.warps[last], s.now);
+      return goes_on ? &places[last] : place_at[first_from(0)];
     }
     i64 following = first_from(last + 1);
-    return following >= 0 ? following : first_from(0);
+    return place_at[following >= 0 ? following : first_from(0)];
   }
   // The same without loops over words and with hardly a branch: what is not meant is masked.
-  [[gnu::always_inline]] i64 choose_in_word(Scheduler& at) {
+  [[gnu::always_inline]] const Place* choose_in_word(Scheduler& at) {
     const i64 now = s.now, counted = Heard::kStalls && one_slot();
-    const i64* free_at = s.free_at.data();
     std::uint64_t able = 0;
     for (std::uint64_t bits = at.active; bits; bits &= bits - 1) {
-      i64 pipe = __builtin_ctzll(bits), free = free_at[at.copies[pipe]] <= now;
+      i64 pipe = __builtin_ctzll(bits), free = *at.free[pipe] <= now;
       able |= at.eligible[pipe] & -(std::uint64_t)free;
-      at.opportunities[pipe] += free & counted;
+      if (Heard::kStalls) at.opportunities[pipe] += free & counted;
     }
-    if (__builtin_expect(!able, 0)) return -1;
+    if (__builtin_expect(!able, 0)) return nullptr;
     std::uint64_t first = able & at.preferred;
-    if (u.oldest_first && first && held(s.warps[warp_at[__builtin_ctzll(first)]], now)) first = 0;
-    return warp_at[__builtin_ctzll(first ? first : able)];
+    if (u.oldest_first && first && held(*place_at[__builtin_ctzll(first)]->warp, now)) first = 0;
+    return place_at[__builtin_ctzll(first ? first : able)];
   }
   // The first able place that is not below `from`, or -1.
   i64 first_from(i64 from) const {
@@ -429,70 +473,76 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
 
   [[gnu::always_inline]] void issue(i64 sched, Scheduler& at) {
     while (kNarrow ? cycle.begins(s.now) && s.used_at[sched] != s.now : has_slot(sched)) {
-      i64 w = choose(sched, at);
-      if (w < 0) return;
-      s.last_served[sched] = w;
-      prefer(w, at);
+      const Place* chosen = choose(sched, at);
+      if (!chosen) return;
+      s.last_served[sched] = chosen->number;
+      at.preferred = chosen->preferred;
       last_issuer = sched;
-      issue_warp(w, sched, at);
+      issue_warp(*chosen, sched, at);
       if (one_slot()) return;
     }
   }
 
-  [[gnu::always_inline]] void issue_warp(i64 w, i64 sched, Scheduler& at) {
-    Warp& warp = s.warps[w];
-    const Place& place = places[w];
+  [[gnu::always_inline]] void issue_warp(const Place& place, i64 sched, Scheduler& at) {
+    const i64 w = place.number, now = s.now;
+    Warp& warp = *place.warp;
     const Code& c = *place.code;
     const Op& node = place.operations[warp.pc];
     if (Heard::kStalls) tell_stalls(warp, c, node, at);
     warp.eligible = false;
-    std::uint64_t* mask = at.eligible + node.pipe * word_count();
-    std::uint64_t& word = mask[kNarrow ? 0 : place.bit >> 6];
-    word &= ~(1ull << (place.bit & 63));
-    bool empty = word == 0;
-    if (word_count() > 1) empty = none(mask);
+    std::uint64_t* mask = &at.eligible[node.pipe * word_count()];
+    std::uint64_t& word = mask[kNarrow ? 0 : place.word];
+    word &= ~place.bit;
+    bool empty = word_count() > 1 ? none(mask) : word == 0;
     at.active &= ~((std::uint64_t)empty << node.pipe);
-    i64 copy = at.copies[node.pipe];
-    occupy(copy, node.issue);
-    i64 done = node.served ? serve(c, node, at, copy) : s.now;
-    if (kNarrow) { s.used_at[sched] = s.now; s.used[sched] = 1; }
+    occupy(*at.free[node.pipe], at.runs_on[node.pipe], node.issue);
+    i64 done = node.demands ? serve(node, at) : now;
+    if (kNarrow) s.used_at[sched] = now;
     else ++s.used[sched];
     ++simulated;
-    tell(Issued{s.now, block_of(w), w, sched, c.first_node + c.rest[warp.pc].number,
-                node.origin, node.op, node.pipe, node.issue});
-    warp.head_since = s.now + slot_ticks();
+    if (Heard::kIssues) tell_issue(w, sched, warp, c, node);
+    else tell(Issued{});
+    warp.head_since = now + slot_ticks();
     if (Heard::kStalls) warp.issued_at = warp.head_since;
-    warp.resume = s.now + node.stall;
-    if (node.signals && signal(w, c, node, done + node.completion)) return;
-    if (__builtin_expect(node.fence, 0)) { arrive(w, node); return; }
-    complete_at(w, c, node, done + node.completion);
-    if (!kNarrow || !node.followed) { advance(w, c); return; }
-    ++warp.pc;  // as `advance`, where it is known who is due and that it has to wait
-    look_ahead(w, warp, place);
-    wait(warp, w, at);
+    warp.resume = now + node.stall;
+    done += node.completion;
+    if (kNarrow && __builtin_expect(node.usual, 1)) {  // it is known who is due and that it has to wait
+      complete_at(place, node, done);
+      ++warp.pc;
+      look_ahead(w, warp, place, std::max(now + slot_ticks(), warp.resume));
+      wait(warp, w, at);
+      return;
+    }
+    if (node.signals && signal(w, c, node, done)) return;
+    if (node.fence) { arrive(w, node); return; }
+    complete_at(place, node, done);
+    advance(w, c);
+  }
+  void tell_issue(i64 w, i64 sched, const Warp& warp, const Code& c, const Op& node) {
+    const Rest& more = c.rest[warp.pc];
+    tell(Issued{s.now, block_of(w), w, sched, c.first_node + more.number, more.origin, more.op, node.pipe, node.issue});
   }
 
   // Pass the servers one after the other; the queue before the first one has so many places.
   // Returns when the last one is done, or the first one where nobody waits for a result.
-  i64 serve(const Code& c, const Op& node, const Scheduler& own, i64 copy) {
-    i64 at = s.now, first = 0, taken = 0;
-    const Rest& more = c.rest[&node - c.operations.data()];
-    for (i64 i = more.first_demand; i < more.last_demand; ++i) {
-      const Demand& demand = c.demands[i];
-      i64& free = s.free_at[own.copies[demand.pipe]];
-      i64 start = std::max(at, free);
-      at = free = start + demand.ticks;
-      tell(Served{demand.pipe, demand.ticks});
-      if (i == more.first_demand) { taken = start; first = at; }
-    }
-    i64 depth = u.depth[node.pipe];
-    if (depth > 0) {
-      i64* places = &s.queued[copy * depth_of_queue];
-      for (i64 i = 1; i < depth; ++i) places[i - 1] = places[i];
-      places[depth - 1] = taken;
-      s.free_at[copy] = std::max(s.free_at[copy], places[0]);
+  i64 serve(const Op& node, const Scheduler& own) {
+    const Demand* demand = node.demand;
+    i64 at = pass(own, *demand, s.now);
+    const i64 first = at, taken = at - demand->ticks;
+    for (const Demand* end = demand + node.demands; ++demand < end;) at = pass(own, *demand, at);
+    if (node.depth > 0) {
+      i64 *queue = own.queue[node.pipe], first_place = queue[0], &free = *own.free[node.pipe];
+      queue[1 + first_place] = taken;
+      queue[0] = first_place = either(first_place + 1 == node.depth, 0, first_place + 1);
+      free = std::max(free, queue[1 + first_place]);
     }
     return node.produces ? at : first;
+  }
+  i64 pass(const Scheduler& own, const Demand& demand, i64 at) {
+    i64& free = *own.free[demand.pipe];
+    free = std::max(at, free) + demand.ticks;
+    tell(Served{demand.pipe, demand.ticks});
+    return free;
   }
 
   // Where the time since the warp's last issue went.
@@ -512,18 +562,25 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   }
 
   // Note the completion for those who may ask for it.
-  [[gnu::always_inline]] void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
-    const Place& place = places[w];
-    Warp& warp = s.warps[w];
+  [[gnu::always_inline]] void complete_at(const Place& place, const Op& node, i64 when) {
+    Warp& warp = *place.warp;
+    const i64 last = warp.last;
+    place.ring[node.fill_at] = when;
+    warp.last = std::max(when, last);
+    if (Heard::kStalls) {
+      const i64 origin = rest_of(place, node).origin;
+      bool later = (when > last) | ((when == last) & (origin > warp.last_node));
+      warp.last_node = either(later, origin, warp.last_node);
+    }
+    if (Heard::kIssues) tell(Completed{when, s.slots[place.slot].number, place.number, rest_of(place, node).origin});
+    if (__builtin_expect(node.more_fills, 0)) fill_more(place, node, when);
+  }
+  const Rest& rest_of(const Place& place, const Op& node) const { return place.code->rest[&node - place.operations]; }
+  void fill_more(const Place& place, const Op& node, i64 when) {
+    const i64 *counter = counters(place.number), *ordinal = ordinals(place.number);
+    const Code& c = *place.code;
+    const Rest& more = rest_of(place, node);
     i64* ring = place.ring;
-    ring[node.fill_at] = when;
-    bool later = (when > warp.last) | ((when == warp.last) & (node.origin > warp.last_node));
-    warp.last = std::max(when, warp.last);
-    if (Heard::kStalls) warp.last_node = either(later, node.origin, warp.last_node);
-    tell(Completed{when, block_of(w), w, node.origin});
-    if (__builtin_expect(!node.more_fills, 1)) return;
-    const i64 *counter = counters(w), *ordinal = ordinals(w);
-    const Rest& more = c.rest[&node - c.operations.data()];
     for (i64 i = more.first_fill; i < more.last_fill; ++i) {
       const Fill& fill = c.fills[i];
       bool last = true;
@@ -536,7 +593,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
 
   // What an issue means to a channel; whether the warp waits there.
   bool signal(i64 w, const Code& c, const Op& op, i64 when) {
-    const Node& node = c.program->nodes[c.rest[&op - c.operations.data()].number];
+    const Node& node = c.program->nodes[rest_of(places[w], op).number];
     const Signal& signal = node.signal;
     Channel& channel = s.slots[slot_of(w)].channels[(size_t)signal.channel];
     i64 phase = signal.first;
@@ -568,16 +625,16 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     const Code& c = code(w);
     const Op& op = c.operations[warp.pc];
     warp.at_barrier = false;
-    complete_at(w, c, op, when + op.completion);
+    complete_at(places[w], op, when + op.completion);
     warp.fence = when + op.completion;
-    warp.fence_node = op.origin;
+    warp.fence_node = rest_of(places[w], op).origin;
     advance(w, c);
   }
 
   // Of a warp that waits where nothing can happen any more.
   i64 waiting_node() const {
     for (size_t w = 0; w < s.warps.size(); ++w)
-      if (s.slots[slot_of(w)].live && s.warps[w].at_barrier) return head((i64)w).origin;
+      if (s.slots[slot_of(w)].live && s.warps[w].at_barrier) return rest_of(places[w], head((i64)w)).origin;
     return -1;
   }
 
@@ -586,16 +643,17 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     s.warps[w].at_barrier = true;
     if (++b.arrived < u.warps) return;
     b.arrived = 0;
-    tell(Barrier{s.now, b.number, w, node.origin});
+    const i64 origin = rest_of(places[w], node).origin;
+    tell(Barrier{s.now, b.number, w, origin});
     i64 when = s.now + node.completion;
     i64 first = slot_of(w) * u.warps;
     for (i64 v = first; v < first + u.warps; ++v) {
       Warp& other = s.warps[v];
       const Code& c = code(v);
       other.at_barrier = false;
-      complete_at(v, c, c.operations[other.pc], when);
+      complete_at(places[v], c.operations[other.pc], when);
       other.fence = when;
-      other.fence_node = node.origin;
+      other.fence_node = origin;
       advance(v, c);
     }
   }
@@ -630,7 +688,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     h.add(s.first_scheduler);
     for (i64 w : s.last_served) h.add(w);
     for (i64 c = 0; c < u.copies; ++c) h.add(busy(s, c));
-    for (i64 t : s.queued) h.add(clip(t, s.now));
+    for (i64 copy = 0; copy < u.copies; ++copy)
+      for (i64 i = 0; i < depth_of_queue; ++i) h.add(clip(queued(s, copy, i), s.now));
     for (size_t w = 0; w < s.warps.size(); ++w) {
       const Warp& warp = s.warps[w];
       if (!s.slots[slot_of(w)].live) continue;
@@ -639,6 +698,12 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       if (!warp.finished && !warp.at_barrier) h.add(clip(warp.ready, s.now));
     }
     return h.value;
+  }
+
+  // When the `i`-th of a pipeline's queue was served, from the first on.
+  i64 queued(const State& t, i64 copy, i64 i) const {
+    const i64 *queue = &t.queued[copy * (1 + depth_of_queue)], depth = depth_of[copy], at = queue[0] + i;
+    return i < depth ? queue[1 + (at < depth ? at : at - depth)] : 0;
   }
 
   // A time that lies equally far from now, or one that has not moved and lies in the past.
@@ -729,8 +794,9 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     for (size_t w = 0; w < s.warps.size(); ++w)  // first, as in them states of one hash differ
       if (s.slots[w / u.warps].live && !same_warp((i64)w, before)) return false;
     if (!same_unit(before)) return false;
-    for (size_t i = 0; i < s.queued.size(); ++i)
-      if (clip(s.queued[i], s.now) != clip(before.queued[i], before.now)) return false;
+    for (i64 copy = 0; copy < u.copies; ++copy)
+      for (i64 i = 0; i < depth_of_queue; ++i)
+        if (clip(queued(s, copy, i), s.now) != clip(queued(before, copy, i), before.now)) return false;
     i64 times = repetitions(before);
     if (times <= 0 || times == kNever) return false;
     shift(before, times);
@@ -741,7 +807,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     i64 time = times * (s.now - before.now);
     for (i64 i = 0; i < (i64)s.opportunities.size(); ++i)
       s.opportunities[i] += times * (s.opportunities[i] - before.opportunities[i]);
-    for (auto& t : s.queued) t += time;
+    for (i64 copy = 0; copy < u.copies; ++copy)
+      for (i64 i = 1; i <= depth_of_queue; ++i) s.queued[copy * (1 + depth_of_queue) + i] += time;
     for (size_t w = 0; w < s.warps.size(); ++w) shift_warp((i64)w, before, times, time);
     shift_unit(before, times, time);
     find_first_end();

@@ -23,6 +23,7 @@ struct Barrier { i64 now, block, warp, origin; };     // the last warp of the bl
 
 // How many instructions were issued, which is all that a time needs.
 struct Counting {
+  static constexpr bool kIssues = false;      // whether it hears more of an issue than that there was one
   static constexpr bool kStalls = false;      // whether it hears why a warp has waited
   static constexpr bool kAttributes = false;  // whether whom a warp waits for is part of the state
   i64 issued = 0;
@@ -40,7 +41,7 @@ struct Counting {
 
 // Totals, as results.py has them.
 struct Accounting {
-  static constexpr bool kStalls = true, kAttributes = false;
+  static constexpr bool kIssues = true, kStalls = true, kAttributes = false;
   i64 launched = 0, retired = 0, not_selected = 0, drained = 0, resident = 0;
   std::vector<i64> issued, busy, dependence, pipeline;
 
@@ -88,7 +89,7 @@ struct Accounting {
 // What warps' time at a node was spent on, and on whom; of some also the part in which their
 // scheduler idled.
 struct Profiling {
-  static constexpr bool kStalls = true, kAttributes = true;
+  static constexpr bool kIssues = true, kStalls = true, kAttributes = true;
   enum WaitTicks { kIssued, kStall, kStallIdle, kNotSelected, kPipe, kPipeIdle, kFence, kFenceIdle, kSpent };
   i64 ticks, warps;
   std::vector<i64> spent, waited;         // by node, by use (two each)
@@ -175,7 +176,7 @@ struct Profiling {
 
 // Events of a window, as (time, kind, block, warp of the block, node of the graph).
 struct Tracing {
-  static constexpr bool kStalls = false, kAttributes = false;
+  static constexpr bool kIssues = true, kStalls = false, kAttributes = false;
   static constexpr size_t kWords = 5;
   enum Kind { kLaunched, kIssued, kCompleted, kBarrier, kRetired };
   i64 from, to, warps;
@@ -207,7 +208,8 @@ struct Tracing {
 
 // Several listeners as one.
 template <class... All> struct Listeners : All... {
-  static constexpr bool kStalls = (All::kStalls || ...), kAttributes = (All::kAttributes || ...);
+  static constexpr bool kIssues = (All::kIssues || ...), kStalls = (All::kStalls || ...),
+                        kAttributes = (All::kAttributes || ...);
   explicit Listeners(const Unit& u) : All(u)... {}
   template <class Event> void on(const Event& e) { (static_cast<All&>(*this).on(e), ...); }
   bool same(i64 warp, i64 eligible, const Listeners& before) const {
