@@ -204,23 +204,40 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
     return add(*parts)
 
 
-def interval(form: Affine, ranges: Mapping[Name, tuple[int, int]]) -> tuple[int, int]:
+Bounds = tuple[int, int]
+
+
+def interval(
+    form: Affine, ranges: Mapping[Name, Bounds], known: dict[int, Bounds] | None = None
+) -> Bounds:
     """Return inclusive bounds of the value for names in ``ranges`` (inclusive).
 
     The bounds are exact for affine forms; with quotients or functions they may be too wide.
+    ``known`` takes the bounds of symbols by their identity, for further forms with these ranges.
     """
+    known = {} if known is None else known
     low = high = form.constant
     for symbol, coefficient in form.terms:
-        if isinstance(symbol, Quotient):
-            bounds = interval(symbol.dividend, ranges)
-            ends = (bounds[0] // symbol.divisor, bounds[1] // symbol.divisor)
-        elif isinstance(symbol, AffineCall):
-            ends = call_interval(symbol.function, [interval(a, ranges) for a in symbol.arguments])
+        if isinstance(symbol, (Quotient, AffineCall)):
+            ends = known.get(id(symbol)) or _interval_of(symbol, ranges, known)
         else:
             ends = ranges[symbol]
         low += min(coefficient * ends[0], coefficient * ends[1])
         high += max(coefficient * ends[0], coefficient * ends[1])
     return low, high
+
+
+def _interval_of(
+    symbol: Quotient | AffineCall, ranges: Mapping[Name, Bounds], known: dict[int, Bounds]
+) -> Bounds:
+    if isinstance(symbol, Quotient):
+        low, high = interval(symbol.dividend, ranges, known)
+        ends = low // symbol.divisor, high // symbol.divisor
+    else:
+        arguments = [interval(a, ranges, known) for a in symbol.arguments]
+        ends = call_interval(symbol.function, arguments)
+    known[id(symbol)] = ends
+    return ends
 
 
 _ANYTHING = (-(2**40), 2**40)

@@ -46,7 +46,6 @@ from perfassert.engines.volume.runs import Runs, common, merge_runs, size, to_gr
 from perfassert.engines.volume.waves import Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
-from perfassert.kernel.distinct import distinct
 from perfassert.kernel.executed import Sampled
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter
@@ -266,11 +265,12 @@ def _executed_runs(
 
 def _fill_of_keys(keys: IntArray, grain: int, device: Device) -> float:
     """Bytes in touched granules per touched page, both counted per block, from keys of pieces."""
+    ordered = np.sort(keys)
     granules, pages = (
-        len(distinct(keys // (size // grain)))
+        1 + int(np.count_nonzero(np.diff(ordered // (size // grain))))
         for size in (device.dram_granularity, device.dram_page_bytes)
     )
-    return granules * device.dram_granularity / max(1, pages)
+    return granules * device.dram_granularity / pages if len(keys) else 0.0
 
 
 def _growth_by_neighbours(written: Runs, around: Runs, sector: int, line: int) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import prod
 
@@ -40,7 +40,7 @@ from perfassert.frontends.graph.iterations import (
 )
 from perfassert.frontends.graph.numbering import number_items
 from perfassert.frontends.machine.opcodes import longest_sleep
-from perfassert.kernel.affine import Affine, IntArray, interval
+from perfassert.kernel.affine import Affine, Bounds, IntArray, interval
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.expression_pool import Atom, Expression
 from perfassert.kernel.graph import (
@@ -781,30 +781,39 @@ class BlockDecisions:
         for axis, (low, high), threads in zip(AXES, box, binder.launch.block, strict=True):
             ranges[f"blockIdx.{axis}"] = low, high - 1
             ranges[axis] = low * threads, high * threads - 1
+        known: dict[int, Bounds] = {}
         return [
             n for n in (range(len(self.parts)) if among is None else among)
-            if self.parts[n].differs_in(ranges)
+            if self.parts[n].differs_in(ranges, known)
         ]  # fmt: skip
 
     def decide(self, places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """See :class:`~perfassert.frontends.graph.block_kinds.Deciding`."""
-        walk = self.walk
         keys, conditions, trips = np.zeros((3, len(places)), np.int64)
         with np.errstate(over="ignore"):
-            for number, part in enumerate(self.parts):
-                if part.in_loop:  # every block is one of its own
-                    keys += places[:, sorted(part.axes)] @ _weights(len(part.axes), number)
-                    continue
-                chosen, which = self._by_axes(part.axes, places)
-                values = self._values(part, chosen)
-                own = (values @ _weights(values.shape[1], number))[which]
-                keys += own
-                if part.is_condition:
-                    conditions += own
-                else:
-                    by_warp = values.reshape(len(chosen), -1, min(values.shape[1], walk.warp_size))
-                    trips += by_warp.max(axis=2).sum(axis=1)[which]
+            for axes, parts in self._parts_by_axes.items():
+                chosen, which = self._by_axes(axes, places)
+                self.walk.place(chosen.T[:, :, None])
+                for number in parts:
+                    part = self.parts[number]
+                    if part.in_loop:  # every block is one of its own
+                        keys += places[:, sorted(axes)] @ _weights(len(axes), number)
+                        continue
+                    values = self._values(part, len(chosen))
+                    own = (values @ _weights(values.shape[1], number))[which]
+                    keys += own
+                    if part.is_condition:
+                        conditions += own
+                    else:
+                        trips += self._sum_over_warps(values)[which]
         return keys, conditions, trips
+
+    @cached_property
+    def _parts_by_axes(self) -> dict[frozenset[int], list[int]]:
+        by_axes: dict[frozenset[int], list[int]] = {}
+        for number, part in enumerate(self.parts):
+            by_axes.setdefault(part.axes, []).append(number)
+        return by_axes
 
     def _by_axes(self, axes: frozenset[int], places: IntArray) -> tuple[IntArray, IntArray]:
         """The places that differ along some axes, and which of them each place is one of."""
@@ -817,15 +826,19 @@ class BlockDecisions:
         _, first, which = np.unique(code, return_index=True, return_inverse=True)
         return places[first], which.reshape(-1)
 
-    def _values(self, part: _Decision, places: IntArray) -> IntArray:
-        """Return the values of a decision for the threads of each block, or for all of them."""
+    def _values(self, part: _Decision, blocks: int) -> IntArray:
+        """Return the values of a decision for the threads of each placed block, or for all."""
         walk = self.walk
-        walk.place(places.T[:, :, None])
         known = walk.symbols.evaluate(part.value, walk.names, walk.memo)
         if isinstance(known, Atom):
             raise walk.missing(known)
-        values = np.broadcast_to(known, (len(places), *known.shape[1:]))
+        values = np.broadcast_to(known, (blocks, *known.shape[1:]))
         return (values != 0).astype(np.int64) if part.is_condition else np.maximum(values, 0)
+
+    def _sum_over_warps(self, trips: IntArray) -> IntArray:
+        by_warp = trips.reshape(len(trips), -1, min(trips.shape[1], self.walk.warp_size))
+        sums: IntArray = by_warp.max(axis=2).sum(axis=1)
+        return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -840,8 +853,8 @@ class _Decision:
     in_loop: bool
     lanes: bool
 
-    def differs_in(self, ranges: Mapping[Name, tuple[int, int]]) -> bool:
-        low, high = interval(self.form, ranges)
+    def differs_in(self, ranges: Mapping[Name, Bounds], known: dict[int, Bounds]) -> bool:
+        low, high = interval(self.form, ranges, known)
         if self.is_condition and (low > 0 or high < 0):
             return False
         return low != high
