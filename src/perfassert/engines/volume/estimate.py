@@ -112,6 +112,8 @@ def estimate_volumes(
         dram_load=make({**dram.load, **beside["dram_load"]}, "B", LOAD_PARTS),
         dram_store=make({**dram.store, **beside["dram_store"]}, "B"),
     )
+    for tied in (t for own in groups.fields.values() for g in own for t in g.tied):
+        tied.forget_blocks()
     all_groups: list[AnyGroup] = [g for own in groups.fields.values() for g in own]
     all_groups += [g for own in groups.executed.values() for g in own]
     requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}

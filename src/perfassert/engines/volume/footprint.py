@@ -53,6 +53,8 @@ In a larger set, every second value of the coordinate that moves addresses least
 """
 _MAX_RUNS = 2**24
 """Largest number of pieces of one footprint, 16 B each; more come from a wrong trip count."""
+_MOST_KEPT = 2**16
+"""Largest number of values of several blocks that are cached."""
 AxisRange = tuple[int, int]
 BlockBox = tuple[AxisRange, AxisRange, AxisRange]
 """Half-open ranges of block indices in x, y, z."""
@@ -188,7 +190,7 @@ def _enumerate_tied(
         values = tied.known.get(key)
         if values is None:
             values = _tied_values(tied, [axes[s] for s in tied.names])
-            if tied.same_in_blocks:
+            if tied.same_in_blocks or len(values) <= _MOST_KEPT:
                 tied.known[key] = values
         yield values, left_out
 

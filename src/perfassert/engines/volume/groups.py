@@ -29,12 +29,18 @@ class CoupledCoordinates:
 
     No coordinate occurs in two such sets. ``forms`` holds the part of the address that depends on
     the coordinates, and their conditions. ``known`` caches the enumerated values, by start and
-    count of each name, if no block index is among the names.
+    count of each name. They are few if no block index is among the names. Others are kept while
+    the volumes of a launch are estimated, in which windows of loops repeat them.
     """
 
     names: tuple[Name, ...]
     forms: Forms
     known: dict[tuple[object, ...], IntArray] = field(default_factory=dict, compare=False)
+
+    def forget_blocks(self) -> None:
+        """Drop cached values that depend on the block."""
+        if not self.same_in_blocks:
+            self.known.clear()
 
     @property
     def same_in_blocks(self) -> bool:
