@@ -1,5 +1,7 @@
 """The compiled core of the volume engine against numpy, which defines it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,7 +67,15 @@ def test_stages(seed, lanes):
     for unit, banks, each in ((4, 32, lanes), (8, 16, max(1, lanes // 2)), (12, 10, 1)):
         counted = warps._wavefronts_compiled(addresses, active, unit, banks, each)
         assert (counted == warps._wavefronts(addresses, active, unit, banks, each)).all()
-    ordered, bases = np.sort(addresses, axis=1), 5 * 64 * np.arange(9)
+    offsets, bases = source.integers(-300, 300, source.integers(1, 4)), 5 * 64 * np.arange(9)
     for line, banks in ((128, 4), (32, 8), (96, 4)):
-        counted = warps._tag_cycles_compiled(ordered, bases, line, banks)
-        assert (counted == warps._tag_cycles(ordered, bases, line, banks)).all()
+        device = SimpleNamespace(
+            sector_bytes=32, l1_line_bytes=line, tlb_page_bytes=2048, l1_tag_banks=banks
+        )
+        for pieces, every in ((1, 1), (3, 7)):
+            moves = warps.Moves(offsets, pieces, bases, every)
+            expected = warps._count_rows(addresses, moves, device)
+            for counted, own in zip(
+                warps._count_rows_compiled(addresses, moves, device), expected, strict=True
+            ):
+                assert np.array_equal(counted, own)

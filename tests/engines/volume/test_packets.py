@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.engines.volume.warps import count_packets
+from perfassert.engines.volume.warps import Moves, count_packets, count_rows
 from perfassert.kernel.access import Direction
 
 DEVICE = pa.device("H200")
@@ -19,9 +19,9 @@ def access(direction, item_bytes, serial=False):
 
 
 def packets(addresses, group):
-    rows = np.sort(np.array([addresses], dtype=np.int64), axis=1)
-    sectors = np.array([len(set(rows[0] // DEVICE.sector_bytes))])
-    return int(count_packets(rows, sectors, group, DEVICE)[0])
+    none = np.zeros(1, np.int64)
+    counts = count_rows(np.array([addresses], dtype=np.int64), Moves(none, 1, none), DEVICE)
+    return int(count_packets(counts, group, DEVICE)[0])
 
 
 @pytest.mark.parametrize(

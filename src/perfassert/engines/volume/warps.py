@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -373,57 +373,115 @@ def _cost_of_blocks(
     flat = (addresses.reshape(-1, lanes), active.reshape(-1, lanes))
     data = wavefronts(*flat, group.item_bytes, device).reshape(blocks, kept, 1)
     width = pipe_cycles(active, group.item_bytes, device)[:, :, None]
-    rows = np.sort((addresses[:, :, None] + offsets[:, None]).reshape(-1, lanes), axis=1)
-    sectors = _distinct(rows // device.sector_bytes)
-    packets = count_packets(rows, sectors.sum(axis=1), group, device)
     shifts = _base_shifts(group.alignment, kept * len(offsets))
-    looked_up = tag_cycles(rows, shifts, device).reshape(len(shifts), blocks, kept, len(offsets))
-    tags = looked_up * device.l1_tag_cycles
+    counts = count_rows(flat[0], Moves(offsets, 1, shifts), device)
+    tags = counts.tags.reshape(len(shifts), blocks, kept, len(offsets)) * device.l1_tag_cycles
     slowest = np.maximum(tags, np.maximum(data, width))
     scaled = weights * (warps / kept)
 
-    def total(counts: npt.NDArray[Any]) -> float:
-        return float(counts.reshape(blocks, -1).sum(axis=1) @ scaled)
+    def total(values: npt.NDArray[Any]) -> float:
+        return float(values.reshape(blocks, -1).sum(axis=1) @ scaled)
 
     return WarpCost(
         instructions=float(weights.sum()) * warps * len(offsets),
         wavefronts=total(data) * len(offsets),
         tag_cycles=total(tags.sum(axis=0)) / len(shifts),
         cycles=total(slowest.sum(axis=0)) / len(shifts),
-        sectors=total(sectors),
-        packets=total(packets),
+        sectors=total(counts.sectors),
+        packets=total(count_packets(counts, group, device)),
         lanes=total(active.sum(axis=2)) * len(offsets),
-        pages=total(_further_pages(rows, device)),
+        pages=total(counts.further_pages),
     )
 
 
-def count_packets(rows: IntArray, sectors: IntArray, group: Written, device: Device) -> IntArray:
-    """Count the packets from an SM to the L2 per warp instruction; addresses ascend along ``rows``.
+class Moves(NamedTuple):
+    """Rows of addresses are moved by each of ``offsets``, and for the tag stage by each of
+    ``bases``.
+
+    An item touches a sector at each of ``pieces`` bytes, a number for 0, 32, 64 and so on with
+    sectors of 32 bytes. The tag stage is evaluated for one of ``every`` rows.
+    """
+
+    offsets: IntArray
+    pieces: int
+    bases: IntArray
+    every: int = 1
+
+
+class RowCounts(NamedTuple):
+    """What warp instructions touch: rows of addresses, each moved by each offset, offset fastest.
+
+    ``places``, ``sectors`` and ``lines`` count distinct ones, and ``further_pages`` counts pages
+    beyond the first. For example, 32 lanes at distances of 3 MiB access 32 pages of 2 MiB, 31 of
+    them beyond the first. ``tags`` holds the cycles of the tag stage, of shape (bases, rows).
+    """
+
+    places: IntArray
+    sectors: IntArray
+    lines: IntArray
+    further_pages: IntArray
+    tags: IntArray
+
+
+def count_rows(addresses: IntArray, moves: Moves, device: Device) -> RowCounts:
+    """Count what rows of addresses touch, of shape (rows, lanes)."""
+    count = _count_rows_compiled if available() else _count_rows
+    return count(addresses, moves, device)
+
+
+def _count_rows_compiled(addresses: IntArray, moves: Moves, device: Device) -> RowCounts:
+    offsets, bases = len(moves.offsets), len(moves.bases)
+    counts = np.empty((4, len(addresses) * offsets), np.int64)
+    tags = np.empty((bases, -(-len(addresses) // moves.every) * offsets), np.int64)
+    hashes = _bank_hashes(device.l1_tag_banks)
+    packing = Packing()
+    packing.add_array(counts)
+    packing.add_array(tags)
+    packing.add(*addresses.shape)
+    packing.add_array(addresses)
+    packing.add(offsets)
+    packing.add_array(moves.offsets)
+    packing.add(moves.pieces, device.sector_bytes, device.l1_line_bytes, device.tlb_page_bytes)
+    packing.add(bases)
+    packing.add_array(moves.bases)
+    packing.add(moves.every, device.l1_tag_banks, len(hashes))
+    packing.add_array(hashes)
+    core().count_rows(packing.bytes())
+    return RowCounts(counts[0], counts[1], counts[2], counts[3], tags)
+
+
+def _count_rows(addresses: IntArray, moves: Moves, device: Device) -> RowCounts:
+    lanes, sector = addresses.shape[1], device.sector_bytes
+    moved = addresses[:, None, :] + moves.offsets[:, None]
+    rows = np.sort(moved.reshape(-1, lanes), axis=1)
+    pieces = np.arange(moves.pieces, dtype=np.int64) * sector
+    touched = np.sort((rows[:, :, None] + pieces).reshape(len(rows), -1), axis=1)
+    looked_up = np.sort(moved[:: moves.every].reshape(-1, lanes), axis=1)
+    return RowCounts(
+        _distinct(rows).sum(axis=1),
+        _distinct(touched // sector).sum(axis=1),
+        _distinct(rows // device.l1_line_bytes).sum(axis=1),
+        _distinct(rows // device.tlb_page_bytes)[:, 1:].sum(axis=1),
+        _tag_cycles(looked_up, moves.bases, device.l1_line_bytes, device.l1_tag_banks),
+    )
+
+
+def count_packets(counts: RowCounts, group: Written, device: Device) -> IntArray:
+    """Count the packets from an SM to the L2 per warp instruction.
 
     A load sends one packet per line. A store sends one packet per sector, and one per line with its
     byte mask unless all its sectors are written as a whole. An atomic sends one packet per sector.
     """
     if group.serial:
-        return sectors
+        return counts.sectors
     # For example, 32 lanes access 32 consecutive floats: 1 line, 4 sectors of 32 bytes. A load
     # sends 1 packet and a store 4. A store of every second float writes 8 sectors in part, in 2
     # lines: 10.
-    lines: IntArray = _distinct(rows // device.l1_line_bytes).sum(axis=1)
     if group.direction is Direction.LOAD:
-        return lines
-    whole = _distinct(rows).sum(axis=1) * group.item_bytes >= sectors * device.sector_bytes
-    packets: IntArray = sectors + np.where(whole, 0, lines)
+        return counts.lines
+    whole = counts.places * group.item_bytes >= counts.sectors * device.sector_bytes
+    packets: IntArray = counts.sectors + np.where(whole, 0, counts.lines)
     return packets
-
-
-def _further_pages(rows: IntArray, device: Device) -> IntArray:
-    """Count the pages of each warp instruction beyond the first; addresses ascend along ``rows``.
-
-    For example, 32 lanes at distances of 3 MiB access 32 pages of 2 MiB, 31 of them beyond the
-    first.
-    """
-    further: IntArray = _distinct(rows // device.tlb_page_bytes)[:, 1:].sum(axis=1)
-    return further
 
 
 def pipe_cycles(active: BoolArray, item_bytes: int, device: Device) -> npt.NDArray[np.float64]:
@@ -442,29 +500,26 @@ def rows_cost(
 
     The tag stage is evaluated for about 1024 of them, evenly spread, which represent the others.
     """
-    item_bytes = group.item_bytes
-    kept = slice(None, None, max(1, len(addresses) // _MAX_ROWS))
+    item_bytes, every = group.item_bytes, max(1, len(addresses) // _MAX_ROWS)
     first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
     filled = np.where(active, addresses, first)
     data = wavefronts(filled, active, item_bytes, device)
     width = pipe_cycles(active, item_bytes, device)
-    ordered = np.sort(filled, axis=1)
-    shifts = _base_shifts(alignment, len(ordered[kept]))
-    tags = tag_cycles(ordered[kept], shifts, device) * device.l1_tag_cycles
-    slowest = np.maximum(tags, np.maximum(data, width)[kept])
-    pieces = np.arange(0, item_bytes, min(item_bytes, device.sector_bytes), dtype=np.int64)
-    touched = np.sort((ordered[:, :, None] + pieces).reshape(len(ordered), -1), axis=1)
-    sectors = _distinct(touched // device.sector_bytes).sum(axis=1)
+    bases = _base_shifts(alignment, -(-len(addresses) // every))
+    pieces = -(-item_bytes // min(item_bytes, device.sector_bytes))
+    counts = count_rows(filled, Moves(np.zeros(1, np.int64), pieces, bases, every), device)
+    tags = counts.tags * device.l1_tag_cycles
+    slowest = np.maximum(tags, np.maximum(data, width)[::every])
     count = float(len(addresses))
     return WarpCost(
         instructions=count,
         wavefronts=float(data.sum()),
         tag_cycles=float(tags.mean()) * count,
         cycles=float(slowest.mean()) * count,
-        sectors=float(sectors.sum()),
-        packets=float(count_packets(ordered, sectors, group, device).sum()),
+        sectors=float(counts.sectors.sum()),
+        packets=float(count_packets(counts, group, device).sum()),
         lanes=float(active.sum()),
-        pages=float(_further_pages(ordered, device).sum()),
+        pages=float(counts.further_pages.sum()),
     )
 
 
@@ -593,28 +648,8 @@ def _wavefronts(
     return passes
 
 
-def tag_cycles(rows: IntArray, shifts: IntArray, device: Device) -> IntArray:
-    """Return the tag-stage cycles per base address and warp; addresses ascend along ``rows``."""
-    count = _tag_cycles_compiled if available() else _tag_cycles
-    return count(rows, shifts, device.l1_line_bytes, device.l1_tag_banks)
-
-
-def _tag_cycles_compiled(rows: IntArray, shifts: IntArray, line: int, banks: int) -> IntArray:
-    cycles = np.empty((len(shifts), len(rows)), dtype=np.int64)
-    hashes = _bank_hashes(banks)
-    packing = Packing()
-    packing.add_array(cycles)
-    packing.add(*rows.shape, line)
-    packing.add_array(rows)
-    packing.add(len(shifts))
-    packing.add_array(shifts)
-    packing.add(banks, len(hashes))
-    packing.add_array(hashes)
-    core().count_tag_cycles(packing.bytes())
-    return cycles
-
-
 def _tag_cycles(rows: IntArray, shifts: IntArray, line: int, banks: int) -> IntArray:
+    """Return the tag-stage cycles per base address and warp; addresses ascend along ``rows``."""
     cycles: IntArray = np.empty((len(shifts), len(rows)), dtype=np.int64)
     for rest in distinct(shifts % line):  # most base addresses have the same offset in their line
         alike = shifts % line == rest

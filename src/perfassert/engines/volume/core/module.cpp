@@ -68,11 +68,12 @@ PyObject* unite_runs(PyObject*, PyObject* argument) {
   });
 }
 
-PyObject* count_tag_cycles(PyObject*, PyObject* argument) {
+PyObject* count_rows(PyObject*, PyObject* argument) {
   return call(argument, [](Reader& in) {
-    i64* out = in.address<i64>();
-    TagStage{in.next(), in.next(), in.next(), in.address<const i64>(), in.next(), in.address<const i64>(),
-             in.next(), in.next(), in.address<const i64>()}.write(out);
+    i64 *out = in.address<i64>(), *tags = in.address<i64>();
+    RowCounts{in.next(), in.next(), in.address<const i64>(), in.next(), in.address<const i64>(), in.next(), in.next(),
+              in.next(), in.next(), in.next(), in.address<const i64>(), in.next(), in.next(), in.next(),
+              in.address<const i64>()}.write(out, tags);
     Py_RETURN_NONE;
   });
 }
@@ -88,7 +89,7 @@ PyObject* count_wavefronts(PyObject*, PyObject* argument) {
 
 PyMethodDef methods[] = {
     {"unite_runs", unite_runs, METH_O, "The union of sets of bytes, as starts and ends of its runs."},
-    {"count_tag_cycles", count_tag_cycles, METH_O, "Write the cycles of the tag stage into an array."},
+    {"count_rows", count_rows, METH_O, "Write what rows of addresses touch, and cycles of the tag stage, into arrays."},
     {"count_wavefronts", count_wavefronts, METH_O, "Write the wavefronts of the data stage into an array."},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
