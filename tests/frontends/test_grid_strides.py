@@ -152,3 +152,12 @@ def test_bytes_of_a_guarded_loop():
     stored = 3 * 512 * 4
     assert float(p.volumes.l2_store.total) == stored
     assert float(p.volumes.dram_store.total) == pytest.approx(stored, rel=0.01)
+
+
+def test_iterations_are_no_further_threads():
+    """Columns are as many as threads, or one fewer: what each of them loads is the same."""
+    code = pa.from_cuda(KERNELS / "strides.cu", "columns")
+    for columns in (2**18, 2**18 - 1):
+        p = pa.predict(code, pa.Launch(1024, 256, {"n": columns, "m": 16}), "A100-SXM4-40GB")
+        assert p.threads == p.updates == columns
+        assert float(p.volumes.dram_load.per_thread) == pytest.approx(16 * 4, rel=0.01)

@@ -32,6 +32,8 @@ def normalise_strides(
 
     A loop that advances every address in it by as much as ``extent`` threads further along an axis
     does the work of a grid with so many more blocks, if its guards can be said of that grid, too.
+    The code has to step by the extent of the grid, whatever that is: in a loop over rows of as many
+    columns as there happen to be threads, an iteration is not the work of a further thread.
     The axis is the slowest that the grid has: all blocks do an iteration before any does the next.
     Shared and local memory stay with the launch as it is.
     """
@@ -121,7 +123,8 @@ def _widen(
     binder: Binder, accesses: Sequence[BoundAccess], stride: _Stride, total: int
 ) -> tuple[BoundAccess, ...] | None:
     """Return the accesses on a grid of ``total`` threads along the axis; None if not exact."""
-    if not any(stride.counter in a.loops and _has_closed_form(a) for a in accesses):
+    strided = [a for a in accesses if stride.counter in a.loops and _has_closed_form(a)]
+    if not strided or not all(_reads_grid(binder, a, stride.axis) for a in strided):
         return None
     widened = []
     for access in accesses:
@@ -137,6 +140,14 @@ def _widen(
             return None
         widened.append(wide)
     return tuple(widened)
+
+
+def _reads_grid(binder: Binder, access: BoundAccess, axis: str) -> bool:
+    """Return True if the code computes the address of the access from the extent of the grid."""
+    symbols = binder.program.symbols
+    addresses = (a.address for a in binder.program.instructions[access.instruction].accesses)
+    atoms = frozenset[int]().union(*map(symbols.free_atoms, addresses))
+    return any(symbols.atoms[a].name == f"gridDim.{axis}" for a in atoms)
 
 
 def _has_closed_form(access: BoundAccess) -> bool:
