@@ -114,7 +114,7 @@ def test_executed_blocks_that_say_otherwise_are_a_disagreement(tmp_path):
 
 LAST_DIFFERS = """
 extern "C" __global__ void tiles(const float* a, float* out, int n) {
-    __shared__ float tile[64];
+    __shared__ float tile[256];
     float sum = 0, next = a[threadIdx.x];
     #pragma unroll 1
     for (int i = 0; i < n; ++i) {

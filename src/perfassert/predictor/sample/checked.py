@@ -17,6 +17,7 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.sample.agreement import Agreement, Disagreement
 from perfassert.predictor.sample.arguments import execution_arguments
+from perfassert.predictor.sample.shared_memory import require_shared_memory
 
 _LANE_INSTRUCTIONS = 25_000  # of each block
 _INSTRUCTIONS = 300  # of each warp
@@ -32,7 +33,10 @@ def find_differences(
     effective_launch: Launch,
     reads: Reads | None = None,
 ) -> tuple[Disagreement, ...]:
-    """Return what executed blocks of a launch contradict, as far as a few instructions lead."""
+    """Return what executed blocks of a launch contradict, as far as a few instructions lead.
+
+    Raises :class:`~perfassert.errors.LaunchError` if they access more shared memory than they have.
+    """
     if code.hints.trip_counts or launch.clustered:
         return ()  # what the author says is not checked; clusters are not executed
     plain = _without_contents(launch)
@@ -40,6 +44,7 @@ def find_differences(
     blocks = checked_blocks(described.standing, launch.grid)
     limits = ExecutionLimits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
     run = execute(code.executable(), plain, arguments, blocks, limits, reads=reads)
+    require_shared_memory(run, launch)
     if not is_followed(
         run
     ):  # unknown content decided: its closed form is a guess, and is said to be

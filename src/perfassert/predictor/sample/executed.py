@@ -28,6 +28,7 @@ from perfassert.predictor.sample.agreement import Disagreement
 from perfassert.predictor.sample.arguments import execution_arguments
 from perfassert.predictor.sample.checked import find_differences
 from perfassert.predictor.sample.rare_paths import rare_sides
+from perfassert.predictor.sample.shared_memory import require_shared_memory
 from perfassert.source import CORRECTED, Assumption
 
 _GUESSED = ("address", "layout", "sample", "trip count", "branch")
@@ -140,7 +141,9 @@ def sample_blocks(
 
     def execute_blocks(numbers: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
         in_grid = tuple(map(blocks.in_grid, numbers))
-        return execute(machine, launch, arguments, in_grid, limits, needed, reads=reads)
+        run = execute(machine, launch, arguments, in_grid, limits, needed, reads=reads)
+        require_shared_memory(run, launch)
+        return run
 
     def execute_one(number: int) -> Execution:
         return execute(machine, launch, arguments, (number,), _LIMITS_OF_ONE, needed, reads=reads)
