@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
@@ -20,6 +20,7 @@ from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.provenance import ORDINARY
 from perfassert.engines.execution.reads import Reads
+from perfassert.engines.execution.result import Counts
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
@@ -81,32 +82,68 @@ def rare_sides(
         run = execute(
             replace(code, presets=presets), launch, arguments, some, _LIMITS, needed, reads=reads
         )
-        for jump, counts in run.taken.items():
-            jumped, fell = counts.sum(axis=0).tolist()
-            if run.guesses.get(jump) != ORDINARY:
-                continue  # something else decides
-            behind, address = _deciding(machine, jump), machine.instructions[jump].address
-            side = jumped < fell  # the one that is taken less often, if at all
-            fallen, behind_jump = _instructions_by_side(program, address)
-            own = behind_jump if side else fallen
-            private = not any(i.accesses or i.fence or i.bulk for i in own)
-            seen = any(i.accesses or i.fence or i.bulk for i in (*fallen, *behind_jump))
-            of_a_function = _is_of_a_function(own)
-            if min(jumped, fell):
-                seldom = _SELDOM if of_a_function else 0.0
-                if _reads_bits(program, address, own):
-                    seldom = _SELDOM_BY_BITS
-                if min(jumped, fell) > seldom * (jumped + fell):
+        by_numbers = [
+            _Jump.of(program, machine.instructions[jump].address, jump, counts)
+            for jump, counts in run.taken.items()
+            if run.guesses.get(jump) == ORDINARY  # else something else decides
+        ]
+        seen_elsewhere = _reads_stack_elsewhere(program, by_numbers)
+        for jump in by_numbers:
+            behind = _deciding(machine, jump.place)
+            private = not any(map(_is_seen, jump.own))
+            of_a_function = _is_of_a_function(jump.own, seen_elsewhere)
+            if jump.seldom:
+                most = _SELDOM if of_a_function else 0.0
+                if _reads_bits(program, jump.address, jump.own):
+                    most = _SELDOM_BY_BITS
+                if jump.seldom > most:
                     continue
             elif (
-                seen
+                any(map(_is_seen, (*jump.own, *jump.other)))
                 and not of_a_function
                 and (_asks_for_equality(behind, infinities if private else set()) or len(run.cut))
             ):
                 continue  # what more iterations would tell
             if signed or _looks_at_bits(behind):
-                sides.add((address, side))
+                sides.add((jump.address, jump.side))
     return frozenset(sides)
+
+
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    """A jump that executed blocks took; ``seldom``: the share of the warps on the ``side`` that is
+    taken less often, if at all, to which ``own`` instructions belong: True where the jump is."""
+
+    place: int
+    address: int
+    side: bool
+    seldom: float
+    own: Sequence[ProgramInstruction]
+    other: Sequence[ProgramInstruction]
+
+    @classmethod
+    def of(cls, program: Program, address: int, place: int, counts: Counts) -> _Jump:
+        jumped, fell = counts.sum(axis=0).tolist()
+        fallen, behind = _instructions_by_side(program, address)
+        own, other = (behind, fallen) if jumped < fell else (fallen, behind)
+        return cls(place, address, jumped < fell, min(jumped, fell) / (jumped + fell), own, other)
+
+
+def _is_seen(instruction: ProgramInstruction) -> bool:
+    return bool(instruction.accesses or instruction.fence or instruction.bulk)
+
+
+def _reads_stack_elsewhere(program: Program, jumps: Sequence[_Jump]) -> bool:
+    """Return True if code that no such jump leads to reads an array on the stack.
+
+    A register that is spilled there has a place of its own; that of an array's item is computed.
+    """
+    inside = {i.index for jump in jumps for i in jump.own}
+    return any(
+        a.space == "local" and a.direction is Direction.LOAD and a.address.constant is None
+        for i in program.instructions if i.index not in inside
+        for a in i.accesses
+    )  # fmt: skip
 
 
 def _loads(
@@ -184,13 +221,13 @@ def _asks_for_equality(behind: Sequence[Micro], infinities: Set[int]) -> bool:
     )
 
 
-def _is_of_a_function(side: Sequence[ProgramInstruction]) -> bool:
+def _is_of_a_function(side: Sequence[ProgramInstruction], seen_elsewhere: bool) -> bool:
     """Return True if a side is a function's slow path.
 
-    Such a path is a routine of the compiler, or uses an array on the stack, and touches nothing
-    that other threads or the program's buffers see.
+    Such a path is a routine of the compiler, or uses an array on the stack of its own, and touches
+    nothing that other threads or the program see. ``seen_elsewhere``: what is on the stack is.
     """
-    private = all(a.space == "local" for i in side for a in i.accesses)
+    private = all(a.space == "local" and not seen_elsewhere for i in side for a in i.accesses)
     own = any(i.accesses or Role.IN_LIBRARY in i.roles for i in side)
     return private and own and not any(i.fence or i.bulk for i in side)
 
