@@ -72,6 +72,17 @@ def test_loads_in_loops_occupy_the_l1_every_time():
     assert any("count once" in a.text for a in prediction.assumptions)
 
 
+def test_loads_of_some_warps_are_said_to_count_for_all():
+    g = pa.InstructionGraph.builder()
+    with g.only(warps=[0]):
+        g.op("global_load", access="a[x]")
+    field = pa.Field("a", "float32", (1 << 20,))
+    kernel = pa.Kernel.from_graph("some", g.build(), fields=[field])
+    prediction = pa.predict(kernel, pa.Launch.cover(1 << 20, 256), "a100")
+    assert prediction.volumes.dram_load.per_thread == 4
+    assert any("of some warps" in a.text for a in prediction.assumptions)
+
+
 def test_shared_accesses_have_no_global_volumes():
     g = pa.InstructionGraph.builder()
     g.op("shared_load", access="tile[x]", space="shared")

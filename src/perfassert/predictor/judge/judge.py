@@ -32,7 +32,9 @@ from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
 
-_COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
+_COUNTED_ONCE = Assumption(
+    "accesses in loops, or of some warps only, count once for every warp in the volumes"
+)
 
 
 def judge(question: Question, model: Model) -> PredictionValues:
@@ -139,9 +141,12 @@ def _occupancy(occupancy: Occupancy) -> OccupancyResult:
 
 def _approximations(model: Model) -> tuple[Assumption, ...]:
     """Return the simplifications that the model makes for this launch."""
-    looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
+    once = model.by_hand and any(
+        node.touches_global and (node.loop >= 0 or node.warps is not None)
+        for node in model.graph.nodes
+    )
     return (
-        *((_COUNTED_ONCE,) if looped else ()),
+        *((_COUNTED_ONCE,) if once else ()),
         *_derived_rate_assumptions(model),
         *_clocked_down(model),
         *_cluster_memory_assumption(model),
