@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -12,6 +12,7 @@ from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Name
 
 _UNKNOWN = 62  # bits: of a field that nothing is known of, no address is beyond the end
 
@@ -22,24 +23,53 @@ def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> Bou
     The order is the threads of a block, then blocks, then iterations, then accesses of the same
     kind, as far as the field reaches. Beyond the field they meet what others have touched. Executed
     accesses keep their addresses.
+
+    Accesses whose distance is a multiple of that between threads are of one kind: they are the same
+    member of an element, and of its neighbours.
     """
-    planes: dict[tuple[str, tuple[object, ...]], dict[int, int]] = {}
+    planes: dict[tuple[str, int], dict[int, int]] = {}
+    reached: dict[tuple[str, int], list[int]] = {}
     for number in sorted(chosen):
         a = kernel.bound[number]
         if a.touched is None:
-            known = planes.setdefault((a.field, a.address.terms), {})
-            known.setdefault(a.address.constant, len(known))
+            kind = a.field, _step(a)
+            known = planes.setdefault(kind, {})
+            known.setdefault(_split(a)[1], len(known))
+            reached.setdefault(kind, []).append(a.address.constant)
 
     def move_access(number: int, a: BoundAccess) -> BoundAccess:
         if number not in chosen or a.touched is not None:
             return a
-        own = planes[a.field, a.address.terms]
-        return _lay_out(a, own, _field_bytes(a, own, launch), launch)
+        kind = a.field, _step(a)
+        return _lay_out(a, planes[kind], _field_bytes(a, reached[kind], launch), launch)
 
     return replace(kernel, bound=tuple(move_access(n, a) for n, a in enumerate(kernel.bound)))
 
 
-def _field_bytes(access: BoundAccess, planes: Mapping[int, int], launch: Launch) -> int:
+def _step(access: BoundAccess) -> int:
+    """Return the bytes between neighbouring threads, 0 if they access the same."""
+    for axis in AXES:
+        coordinates = {axis, f"threadIdx.{axis}"}
+        steps = [abs(c) for symbol, c in access.address.terms if coordinates & _names(symbol)]
+        if steps:
+            return min(steps)
+    return 0
+
+
+def _names(symbol: Symbol) -> set[Name]:
+    return set(Affine(0, ((symbol, 1),)).symbols())
+
+
+def _split(access: BoundAccess) -> tuple[int, int]:
+    """Return the elements that an access is away from its thread's, and its place in the element.
+
+    Elements are as large as the distance of threads.
+    """
+    step = _step(access)
+    return divmod(access.address.constant, step) if step else (0, access.address.constant)
+
+
+def _field_bytes(access: BoundAccess, constants: Sequence[int], launch: Launch) -> int:
     """Return the bytes of the field; where these are unknown, the bytes that the accesses reach."""
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
@@ -48,7 +78,7 @@ def _field_bytes(access: BoundAccess, planes: Mapping[int, int], launch: Launch)
         return access.bytes << _UNKNOWN
     extents = _extents(access, launch)
     reach = sum(abs(c) * (extents.get(s, 1) - 1) for s, c in access.address.terms)
-    return reach + access.bytes + max(planes) - min(planes)
+    return reach + access.bytes + max(constants) - min(constants)
 
 
 def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
@@ -83,6 +113,8 @@ def _lay_out(
         if extent > 1 and (inner or stride * extent <= room):
             terms.append((name, stride))
             stride *= extent
-    own = planes[access.address.constant]
-    constant = stride * own if stride * len(planes) <= room else access.address.constant
+    away, member = _split(access)
+    constant = access.address.constant
+    if stride * len(planes) <= room:
+        constant = stride * planes[member] + away * access.bytes
     return replace(access, address=Affine(constant, tuple(terms)))
