@@ -1,4 +1,4 @@
-"""Coalescing: members of structures, laid out one after the other, against the kernel so written."""
+"""Coalescing: members of structures laid out one after the other, against a kernel so written."""
 
 import pytest
 

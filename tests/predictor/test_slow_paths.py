@@ -32,8 +32,8 @@ OWN = {
     "wanted": "b[i] = x; if (x < 0) { float s = sinf(x); b[i + n] = s; }",
     "nearest": "float d[32]; int m = n / 16384; for (int k = 0; k < m; k++) d[k] = 1e30f;"
                "for (int j = 0; j < 512; j++) { float e = (x - a[j]) * (x - a[j]);"
-               "if (e < d[m - 1]) { d[m - 1] = e; for (int k = m - 1; k > 0 && d[k] < d[k - 1]; k--)"
-               "{ float t = d[k]; d[k] = d[k - 1]; d[k - 1] = t; } } }"
+               "if (e < d[m - 1]) { d[m - 1] = e; for (int k = m - 1; k > 0 && d[k] < d[k - 1];"
+               "k--) { float t = d[k]; d[k] = d[k - 1]; d[k - 1] = t; } } }"
                "for (int k = 0; k < m; k++) x += d[k]; b[i] = x;",
 }  # fmt: skip
 N = 1 << 18
