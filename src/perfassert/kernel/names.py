@@ -112,3 +112,8 @@ def never_negative(name: Name) -> bool:
 
 
 _INDICES = frozenset((*LIMITS, "warpid")) - {CLUSTERED}
+
+
+def loaded_name(instruction: int, word: int = 0) -> str:
+    """Return the name of an unknown value: a word that an instruction of a program loads."""
+    return f"load {instruction}.{word}"

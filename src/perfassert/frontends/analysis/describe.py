@@ -42,7 +42,7 @@ from perfassert.kernel.machine import (
     MemoryOperand,
     Space,
 )
-from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
+from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable, loaded_name
 from perfassert.kernel.program import (
     CLUSTER,
     BulkCopy,
@@ -192,7 +192,7 @@ class Describer:
             self.binary.code_bytes,
             tuple(self.assumptions),
             {
-                f"load {index}.{word}": addresses[0]
+                loaded_name(index, word): addresses[0]
                 for index, addresses in self.result.addresses.items()
                 for word in range(_WORDS)
             },
@@ -341,7 +341,7 @@ class Describer:
             field, _ = self._base(addresses[0])
             where = field or instruction.base
             for word in range(_WORDS):
-                names[f"load {index}.{word}"] = (where, instruction.span)
+                names[loaded_name(index, word)] = (where, instruction.span)
         return names
 
     def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:

@@ -35,6 +35,7 @@ from perfassert.kernel.names import (
     GlobalVariable,
     LoopEntry,
     Name,
+    loaded_name,
 )
 
 Read = Callable[[int], Expression]
@@ -374,7 +375,7 @@ class SymbolicCode:
             if place is not None:
                 start = place + memory.offset
                 return [self._constant(memory.bank, start + 4 * word) for word in words]
-        names = [f"load {index}.{word}" for word in words]
+        names = [loaded_name(index, word) for word in words]
         self._origins |= dict.fromkeys(names, (index, _DATA))
         return [self.symbols.unknown(name) for name in names]
 

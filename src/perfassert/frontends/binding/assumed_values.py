@@ -16,7 +16,7 @@ from perfassert.kernel.expression import (
 )
 from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.expression_text import NotAnExpression, Reader
-from perfassert.kernel.names import Argument, Name
+from perfassert.kernel.names import Argument, Name, loaded_name
 from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.source import SourceSpan
 
@@ -72,7 +72,7 @@ def assumed_value_texts(
 
 def _unknowns(loads: Iterable[ProgramInstruction]) -> Iterator[Name]:
     """The names of what loads bring, a word at a time."""
-    return (f"load {load.index}.{word}" for load in loads for word in range(8))
+    return (loaded_name(load.index, word) for load in loads for word in range(8))
 
 
 def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:

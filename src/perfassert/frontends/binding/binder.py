@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, permutations
 
 import numpy as np
 
@@ -216,7 +216,29 @@ class Binder:
                 depends = dependence(self.program, *chain.from_iterable(unknowns))
                 return stand_in(depends, scale, self.launch, self.ranges, self.least)
         arguments = tuple(self.form(a) for a in atom.arguments)
+        if atom.function == "min":
+            bounded = self._spread_below_bound(atom, arguments)
+            if bounded is not None:
+                return bounded
         return self._function(atom.function, arguments)
+
+    def _spread_below_bound(self, atom: Atom, arguments: Sequence[Affine]) -> Affine | None:
+        """Return the least of a stand-in and a bound as spread out as the stand-in is; None for
+        another minimum. By itself, nearly every thread's would be the bound."""
+        for (first, unknown), (second, bound) in permutations(
+            zip(atom.arguments, arguments, strict=True)
+        ):
+            if self._is_guessed(first) and not self._is_guessed(second) and not bound.terms:
+                return (
+                    within(unknown, bound.constant + 1, self.ranges)
+                    if bound.constant >= 0
+                    else None
+                )
+        return None
+
+    def _is_guessed(self, value: Expression) -> bool:
+        """Return True if data for which no values are given decides a value."""
+        return self.symbols.depends_on_data(value) and not self.has_assumed_value(value)
 
     def _variable(self, name: Name) -> Affine:
         if name in self.names:
@@ -438,10 +460,7 @@ class Binder:
 
     def is_left_open(self, condition: Expression) -> bool:
         """Return True if data decides a part of the condition for which no values are given."""
-        return any(
-            self.symbols.depends_on_data(part) and not self.has_assumed_value(part)
-            for part in self.symbols.conjuncts(condition)
-        )
+        return any(map(self._is_guessed, self.symbols.conjuncts(condition)))
 
     def _cut(self, form: Affine, ranges: dict[Name, tuple[int, int]]) -> bool:
         """Narrow the range of a symbol by a condition that involves it alone."""

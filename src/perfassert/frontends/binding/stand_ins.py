@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine, AffineCall, Quotient, add, interval, quotient
 from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.expression_pool import Atom
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import SECTOR_BYTES
-from perfassert.kernel.names import LoopCounter, Name
+from perfassert.kernel.names import LoopCounter, Name, loaded_name
 from perfassert.kernel.program import MemoryAccess, Program
 from perfassert.shipped import model_integer
 
 SCATTER = model_integer("unknown_stride")
 """Elements by which consecutive threads are taken to be apart where an index depends on data."""
 _LANES = ("laneid", "warpid")
+_WORD = 4  # bytes of a register
 Ranges = Mapping[Name, tuple[int, int]]
 
 
@@ -120,10 +122,14 @@ def spreads(program: Program, executed: Executed | None) -> dict[Name, ElementDi
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
-    """Return how many values of each unknown that scales an address stay inside the buffer."""
+    """Return how many values of each unknown there can be: so many as its bytes can hold, and as
+    stay inside a buffer whose address it scales."""
     counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:
+            if access.direction is Direction.LOAD and access.bytes < _WORD:
+                name = loaded_name(instruction.index)
+                counts[name] = min(counts.get(name, 1 << 8 * access.bytes), 1 << 8 * access.bytes)
             size = sizes.get(access.field)
             if size is None or not access.unresolved or access.space != "global":
                 continue
