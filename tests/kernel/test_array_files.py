@@ -21,6 +21,12 @@ def test_a_buffer_holds_what_its_file_holds_now(tmp_path):
     assert buffer.freeze(lambda key, data: data).shape == (12,)
 
 
+def test_a_file_of_one_array_has_no_parts(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(4))
+    with pytest.raises(LaunchError, match="holds one array.*leave out ':rows'"):
+        pa.Buffer(data=f"{tmp_path}/x.npy:rows")
+
+
 def test_what_is_in_use_is_not_read_from_outside(tmp_path, monkeypatch):
     """If files are confined to a folder, every read is confined."""
     np.save(tmp_path / "x.npy", np.arange(4))

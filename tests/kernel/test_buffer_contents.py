@@ -193,6 +193,55 @@ def test_integers_that_the_type_does_not_hold_are_an_error(fill, dtype, beyond):
     assert len(contents(pa.Buffer(300, "int32", fill=fill))) == 300
 
 
+@pytest.mark.parametrize("fill", ["constant 2.5", "constant -1.0"])
+def test_fractions_that_the_type_does_not_hold_are_an_error(fill):
+    with pytest.raises(pa.LaunchError, match="makes .*, which uint8 does not hold"):
+        contents(pa.Buffer(3, "uint8", fill=fill))
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "values"),
+    [
+        (np.arange(-2, 3).astype(">i4"), None, [-2, -1, 0, 1, 2]),
+        (np.arange(3).astype(">i2"), ">i8", [0, 1, 2]),
+        (np.array([2**63]), "uint64", [2**63]),
+        ([-128.0, 127.0], "int8", [-128, 127]),
+        ([1, 0], "bool", [True, False]),
+        ([True, False], "int32", [1, 0]),
+        ([0.1, float("inf")], "float32", [float(np.float32(0.1)), float("inf")]),
+        ([1.5], "complex64", [1.5]),
+        ([], "int8", []),
+    ],
+)
+def test_values_that_the_type_holds_are_converted(data, dtype, values):
+    buffer = pa.Buffer(data=data, dtype=dtype)
+    assert buffer.data.tolist() == values
+    assert buffer.data.dtype.isnative
+    assert buffer.dtype == str(buffer.data.dtype)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "message"),
+    [
+        (np.array([7, 2**40]), "int32", "data has 1099511627776, which int32 does not hold"),
+        ([-1], "uint32", "data has -1, which uint32 does not hold"),
+        ([2.0**63], "int64", "data has 9223372036854775808, which int64"),
+        ([1.0, 1.5], "int32", "data has 1.5, which int32 does not hold"),
+        ([float("nan")], "int32", "data has nan, which int32"),
+        ([2], "bool", "data has 2, which bool"),
+        ([1e300], "float32", "data has 1e[+]300, which float32"),
+        ([1j], "float32", "elements of type complex128, which float32 does not hold"),
+        (["a"], "int32", "holds numbers, not values of type <U1"),
+        (["a"], None, "holds numbers, not values of type <U1"),
+        ([1], "U3", "holds numbers, not values of type <U3"),
+        ([1], "float17", "'float17' is no type that numpy knows"),
+    ],
+)
+def test_values_that_the_type_does_not_hold_are_an_error(data, dtype, message):
+    with pytest.raises(pa.LaunchError, match=message):
+        pa.Buffer(data=data, dtype=dtype)
+
+
 @pytest.mark.parametrize(("dtype", "size"), [("bfloat16", 2), ("float64", 8), ("int8", 1)])
 def test_bytes_of_a_buffer(dtype, size):
     assert pa.Buffer((3, 5), dtype).bytes == 15 * size

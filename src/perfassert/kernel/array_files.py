@@ -68,6 +68,8 @@ def file_and_part(place: str) -> tuple[str, str]:
 
 
 def _from_file(path: str, part: str) -> Array:
+    if part:
+        raise LaunchError(f"{path} holds one array, which has no name; leave out ':{part}'")
     with open_file(path) as file:  # which numpy leaves open where it fails
         loaded: Array = np.load(file, allow_pickle=False)
         return loaded

@@ -54,7 +54,8 @@ class Buffer:
             argument's memory.
         data: an array, or a path to a ``.npy``, ``.npz`` or ``.mtx`` file; a part of the last two
             is named behind a colon. The data are not copied: each prediction uses what the array
-            or the file holds when the prediction is made.
+            or the file holds when the prediction is made. Their values are those of the array, in
+            the byte order of the GPU; a float ``dtype`` rounds them, as a float parameter does.
         fill: a generator in text: ``"random(0, n)"``, ``"sorted random(0, n)"``, ``"permutation"``,
             ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``. It
             makes at most 2²⁷ elements.
@@ -71,8 +72,8 @@ class Buffer:
         digest: SHA-256 of the contents; empty if it has no data.
 
     Raises:
-        LaunchError: data that cannot be read or does not fit, several of ``data``, ``fill`` and
-            ``alias``, no shape at all, or more than 2³⁹ bytes.
+        LaunchError: data that cannot be read or does not fit, values that ``dtype`` does not hold,
+            several of ``data``, ``fill`` and ``alias``, no shape at all, or more than 2³⁹ bytes.
 
     Example:
         >>> import perfassert as pa
@@ -153,7 +154,9 @@ class Buffer:
     @property
     def pages(self) -> npt.NDArray[np.int64] | None:
         """Numbers of the pages that ``data`` holds; None if it holds the whole buffer."""
-        return None if self.page_source is None else _array(self.page_source, "int64").reshape(-1)
+        if self.page_source is None:
+            return None
+        return _array(self.page_source, "int64", "pages have").reshape(-1)
 
     @property
     def digest(self) -> str:
@@ -287,25 +290,16 @@ def type_name(dtype: Any) -> str:
         raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
 
 
-def _array(source: Any, dtype: str | None) -> npt.NDArray[Any]:
+def _array(source: Any, dtype: str | None, what: str = "data has") -> npt.NDArray[Any]:
     """Return the current contents of an array or file as a read-only array in C order.
 
     An array that already has that order and type is not copied.
     """
-    import numpy
-
     from perfassert.kernel.array_files import read_array
+    from perfassert.kernel.elements import convert_elements
 
     given = read_array(source) if isinstance(source, str) else source
-    if given.dtype.hasobject:
-        raise LaunchError(f"a Buffer holds numbers, not Python objects ({given.dtype})")
-    try:
-        array = numpy.ascontiguousarray(given, dtype=dtype)
-    except TypeError:
-        raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
-    except (ValueError, OverflowError) as reason:
-        raise LaunchError(f"a Buffer's data is not of type {in_short(dtype)}: {reason}") from None
-    shown = array.view()
+    shown = convert_elements(given, dtype, f"a Buffer's {what}").view()
     shown.flags.writeable = False
     return shown
 

@@ -19,6 +19,7 @@ from perfassert.shipped import model_number
 
 if TYPE_CHECKING:
     from perfassert.kernel.buffer import Buffer
+from perfassert.kernel.elements import convert_elements, element_type
 from perfassert.kernel.expression import BinaryOperation, Constant, Variable, evaluate, to_text
 from perfassert.kernel.expression_text import Literal, NotAnExpression, NumberReader, read_call
 
@@ -44,7 +45,7 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
         return None
     size = int(np.prod(buffer.shape, dtype=np.int64))
     made = _generate(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
-    return _fit_to_type(made, buffer)
+    return convert_elements(made, buffer.dtype, f"generator {buffer.fill!r} makes")
 
 
 def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
@@ -54,29 +55,7 @@ def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
     """
     assert buffer.fill is not None
     _generate(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
-    _numpy_type(buffer)
-
-
-def _fit_to_type(made: Array, buffer: Buffer) -> Array:
-    """Convert the numbers to the buffer's type; raise an error if integers would overflow."""
-    kind = _numpy_type(buffer)
-    if kind.kind in "iu" and len(made) and made.dtype.kind in "iu":
-        low, high = np.iinfo(kind).min, np.iinfo(kind).max
-        least, most = int(made.min()), int(made.max())
-        if least < low or most > high:
-            beyond = least if least < low else most
-            raise LaunchError(
-                f"generator {buffer.fill!r} makes {beyond}, which {buffer.dtype} does not hold "
-                f"({low} to {high}); give the Buffer another dtype"
-            )
-    return made.astype(kind)
-
-
-def _numpy_type(buffer: Buffer) -> np.dtype[Any]:
-    try:
-        return np.dtype(buffer.dtype)
-    except TypeError:
-        raise LaunchError(f"{buffer.dtype!r} is no type that numpy knows") from None
+    element_type(buffer.dtype)
 
 
 def _generate(
