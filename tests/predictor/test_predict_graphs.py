@@ -164,6 +164,17 @@ def test_a_pipeline_says_which_memory_a_class_is(operation, pipeline, like):
     assert "Strength Reduction" not in [a.optimizer for a in own.advice]
 
 
+@pytest.mark.parametrize(
+    ("space", "hint"),
+    [("foo", "; spaces: global, shared, local, constant"), ("Global", "; did you mean 'global'"),
+     ("", "; spaces: global")],
+)  # fmt: skip
+def test_a_node_of_an_unknown_space_is_an_error(space, hint):
+    """Otherwise its traffic would vanish from the volumes."""
+    with pytest.raises(pa.GraphError, match=f"unknown space '{space}'{hint}"):
+        pa.InstructionGraph.builder().op("load", access="src[x]", space=space)
+
+
 def test_what_a_node_says_itself_comes_first():
     g = pa.InstructionGraph.builder()
     g.op("mem", space="constant")

@@ -14,7 +14,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
-from perfassert.errors import GraphError, check_kind, in_short
+from perfassert.errors import GraphError, check_kind, close_matches, in_short
 from perfassert.quantity import to_boolean, to_integer, to_real
 from perfassert.source import Assumption, SourceSpan
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import networkx
 
 BARRIER = "barrier"
+SPACES = ("global", "shared", "local", "constant")
+"""Memory spaces that a node may touch; textures and atomics on global memory touch ``"global"``."""
 MOST_WARPS = 2**16
 """Most warps of a block in a graph: far more than any device has."""
 _MAX_DISTANCE = 2**16
@@ -562,15 +564,16 @@ class GraphBuilder:
                 True.
             access: address expression of the memory that it touches: ``"src[y, x + 1]"``. Default:
                 none.
-            space: memory space of the access: ``"global"``, ``"shared"``, … Default (None): global
-                if ``access`` is given.
+            space: memory space that it touches: ``"global"``, ``"shared"``, ``"local"`` or
+                ``"constant"``. An access to another space than global has no volumes. Default
+                (None): global if ``access`` is given, else that of the operation class.
             span: place in a source text, for reports. Default: none.
             completes: channel whose phase waits for this copy: one of the copies that the warp's
                 last arrival expects. Default: none.
 
         Raises:
-            GraphError: no operation class, a name used twice, or an input that is no value of this
-                graph.
+            GraphError: no operation class, a name used twice, an unknown ``space``, or an input
+                that is no value of this graph.
         """
         if not isinstance(operation, str) or not operation:
             raise GraphError(f"an operation is a class name, not {in_short(operation)}")
@@ -578,6 +581,9 @@ class GraphBuilder:
             raise GraphError("add barriers with barrier(), not op()")
         for what, text in (("name", name), ("access", access), ("space", space)):
             check_kind("" if text is None else text, str, f"op(): {what}", GraphError)
+        if space is not None and space not in SPACES:
+            near = close_matches(space, SPACES) or f"; spaces: {', '.join(SPACES)}"
+            raise GraphError(f"op(): unknown space {in_short(space)}{near}")
         produces = to_boolean(produces, "op(): produces", GraphError)
         copied = None if completes is None else Signal(self._channel(completes), copies=True)
         return self._add(
