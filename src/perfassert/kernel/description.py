@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from perfassert.errors import KernelError, check_kind, in_short
+from perfassert.errors import GraphError, KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
 from perfassert.kernel.content import Encoded
 from perfassert.kernel.executed import Executed, SampleWork
+from perfassert.kernel.expression import COORDINATES, DIMENSIONS, variables
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.fixed import FixedMapping
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
+from perfassert.kernel.integers import integer_names
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
+from perfassert.kernel.parameters import check_arguments
 from perfassert.kernel.roles import space_of
 from perfassert.kernel_kind import KernelKind
 from perfassert.quantity import LARGEST, to_integer, to_real
@@ -384,6 +387,21 @@ class WrittenKernel(Description):
         """The accesses that store."""
         return tuple(a for a in self.accesses if a.direction is Direction.STORE)
 
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names of integers in ``Launch.args`` that the kernel uses."""
+        return _names_in_subscripts(self.accesses)
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
+        """Return the description and the launch unchanged, whose arguments are checked.
+
+        Raises:
+            LaunchError: an argument that is no parameter, or no integer.
+        """
+        parameters = self.found.once(check_arguments, lambda: self.parameters)
+        check_arguments(self.name, parameters, launch)
+        return self, launch
+
     def encode(self, folders: bool) -> Encoded:
         """Return the encoding of the kernel, made once.
 
@@ -391,6 +409,12 @@ class WrittenKernel(Description):
             folders: see :func:`~perfassert.kernel.content.content_digest`.
         """
         return self.found.once((Encoded, folders), lambda: Encoded(self, folders))
+
+
+def _names_in_subscripts(accesses: Iterable[Access]) -> frozenset[str]:
+    """Return the names of subscripts that are no coordinates or extents of blocks and grid."""
+    names = {v.name for a in accesses for s in a.subscripts for v in variables(s)}
+    return frozenset(names.difference(COORDINATES, DIMENSIONS))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -424,6 +448,13 @@ class GraphKernel(WrittenKernel):
     def __post_init__(self) -> None:
         Description.__post_init__(self)
         object.__setattr__(self, "latencies", FixedMapping(self.latencies))
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names of integers in ``Launch.args`` that accesses and trip counts use."""
+        trips = [loop.trips for loop in self.graph.loops if isinstance(loop.trips, str)]
+        names = (integer_names(text, GraphError) for text in trips)
+        return _names_in_subscripts(self.accesses).union(*names)
 
     def encode(self, folders: bool) -> Encoded:
         """Return the encoding of the kernel, made anew if functions give latencies.
