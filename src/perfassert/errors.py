@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from enum import Enum
 
 _OLDER_COMMAND = re.compile(r"##(?=\[|vso\[)")
 """Older commands that runners of GitHub and Azure take from anywhere in a line.
@@ -38,6 +39,15 @@ def in_short(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:160]}… ({len(text)} characters)"
 
 
+class Interface(Enum):
+    """Interface that a user is on, whose words a message uses."""
+
+    PYTHON = "Python"
+    COMMAND_LINE = "command line"
+    TABLE = "*.perf.toml"
+    TOOL = "tools of perfassert serve and mcp"
+
+
 class PerfAssertError(Exception):
     """Base class of every error that perfassert raises on purpose.
 
@@ -54,6 +64,14 @@ class PerfAssertError(Exception):
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+    def text_for(self, interface: Interface) -> str:
+        """Return the message in the words of an interface.
+
+        Args:
+            interface: where the message is shown.
+        """
+        return str(self)
 
 
 class UnitError(PerfAssertError):
@@ -221,16 +239,32 @@ class UnreadOverride(LaunchError, KernelError):
 class MissingArgument(LaunchError):
     """A launch lacks an argument that its kernel needs.
 
-    ``problem`` says which and for what; ``hint`` what to do in Python, ``option`` what to give on
-    the command line, where :attr:`command_line_text` is shown; ``note``: what else is missing.
-    :attr:`table_text` is shown in a ``*.perf.toml`` file.
+    :meth:`text_for` says how to give it on each interface.
+
+    Args:
+        problem: which argument is missing, and for what.
+        hint: what to do in Python.
+        path: name of the argument, or ``name.member`` in a structure.
+        note: what else is missing. Default: nothing.
     """
 
-    def __init__(self, problem: str, hint: str, option: str, note: str = "") -> None:
+    def __init__(self, problem: str, hint: str, path: str, note: str = "") -> None:
         super().__init__(f"{problem}; {hint}{note}")
-        self.command_line_text = f"{problem}; give {option}{note}"
-        path = option.removeprefix("--arg ").removesuffix("=…")
-        self.table_text = f"{problem}; give it as args.{path} of the launch{note}"
+        self.problem = problem
+        self.note = note
+        name, _, member = path.partition(".")
+        entry = f'{{"{name}": {{"{member}": …}}}}' if member else f'{{"{name}": …}}'
+        self._steps = {
+            Interface.COMMAND_LINE: f"give --arg {path}=…",
+            Interface.TABLE: f"give it as args.{path} of the launch",
+            Interface.TOOL: f"give it in args, as {entry}",
+        }
+
+    def text_for(self, interface: Interface) -> str:
+        """Return the message with the step that gives the argument on an interface."""
+        if interface is Interface.PYTHON:
+            return str(self)
+        return printable(f"{self.problem}; {self._steps[interface]}{self.note}")
 
 
 class PredictionDataError(PerfAssertError):

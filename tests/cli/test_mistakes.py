@@ -128,3 +128,41 @@ def test_a_missing_argument_is_asked_for_as_an_option(capsys, source):
     assert "Launch.args" not in missing
     assert "give --arg b.low[1]=…" in said(capsys, "predict", *launch, "--arg", "n=5")
     assert main(["predict", *launch, "--arg", "n=5", "--arg", "b.low[1]=1"]) == 0
+
+
+def test_a_value_that_is_no_number_names_its_option(capsys):
+    launch = (LISTING, "--device", "a100", "--grid", "64", "--block", "32")
+    assert said(capsys, "predict", *launch, "--arg", "n=foo").endswith(
+        "--arg n: 'foo': unknown name 'foo'; give a number, or arithmetic as 4096*256"
+    )
+    change = ("--arg", "n=5", "--change", "dram_bandwidth=x")
+    assert said(capsys, "whatif", *launch, *change).endswith(
+        "--change dram_bandwidth: 'x': unknown name 'x'; give a number, or arithmetic as 4096*256"
+    )
+
+
+def test_loops_are_named_by_their_option(capsys, tmp_path):
+    launch = ("--device", "a100", "--grid", "64", "--block", "32", "--arg", "n=5")
+    assert said(capsys, "predict", LISTING, *launch, "--trip-count", "x=2").startswith(
+        "perfassert: --trip-count x names no loop"
+    )
+
+
+COUNTED = """
+extern "C" __global__ void sum(float* a, const int* length) {
+    float s = 0;
+    for (int j = 0; j < *length; j++) s += a[j];
+    a[threadIdx.x] = s;
+}
+"""
+
+
+def test_assumed_trip_counts_are_given_by_their_option(capsys, tmp_path):
+    if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
+        pytest.skip("needs a compiler")
+    path = tmp_path / "sum.cu"
+    path.write_text(COUNTED)
+    assert main(["predict", str(path), "--device", "a100", "--grid", "64", "--block", "32"]) == 0
+    text = capsys.readouterr().out
+    assert "say --trip-count sum.cu:4" in text
+    assert "trip_counts=" not in text

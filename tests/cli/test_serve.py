@@ -119,6 +119,11 @@ def test_what_is_wrong_is_said(asked, wrong):
     assert wrong in answer(asked)["error"]
 
 
+def test_a_missing_argument_is_asked_for_as_the_tool_takes_it():
+    asked = {**launch(), "args": {}}
+    assert ask("predict", **asked)["error"].endswith('; give it in args, as {"n": …}')
+
+
 @pytest.mark.parametrize("tool", ["predict", "explain", "advise", "rank", "kernels", "diff"])
 @pytest.mark.parametrize("name", ["x" * 5000 + ".sass", "\ud800.sass", "k.cu/k.cu"])
 def test_names_that_no_file_has(tool, name):

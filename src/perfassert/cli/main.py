@@ -10,7 +10,8 @@ from typing import Any
 from perfassert.cli.command import COMMANDS, command_parser
 from perfassert.cli.exit_status import FAILED, INTERNAL, OK, USAGE
 from perfassert.cli.terminal import printable_output
-from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
+from perfassert.cli.wording import command_line_text
+from perfassert.errors import ExpectationFailed, PerfAssertError, close_matches
 from perfassert.system.confined import confining
 from perfassert.system.python_children import isolate_imports
 
@@ -45,11 +46,8 @@ def _main(arguments: Sequence[str]) -> int:
     except ExpectationFailed as failure:
         print(failure, file=sys.stderr)
         return FAILED
-    except MissingArgument as error:
-        print(f"perfassert: {error.command_line_text}", file=sys.stderr)
-        return USAGE
     except PerfAssertError as error:
-        print(f"perfassert: {error}", file=sys.stderr)
+        print(f"perfassert: {command_line_text(error)}", file=sys.stderr)
         return USAGE
     except BrokenPipeError:
         sys.stderr.close()  # the reader has seen enough, as in `perfassert devices a100 | head`

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.cli.command import add_command
 from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import progress, say
+from perfassert.cli.wording import command_line_text
 from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.facade.prediction import Prediction
 
@@ -106,7 +107,7 @@ def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int
             try:
                 prediction, why = predict(one.kernel, one.launch, one.device), ""
             except PerfAssertError as error:
-                prediction, why = None, str(error)
+                prediction, why = None, command_line_text(error)
             predictions.append(
                 Predicted(one.label, one.count, one.launch.describe(), prediction, why)
             )

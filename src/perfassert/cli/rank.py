@@ -15,6 +15,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.executors import add_executor, executor_of, positive
 from perfassert.cli.sources import add_arguments, add_source, arguments_of, extent_of, kernel_of
 from perfassert.cli.terminal import Bar, progress, say
+from perfassert.cli.wording import command_line_text
 from perfassert.errors import LaunchError
 from perfassert.kernel.launch import Launch
 from perfassert.report.tables import Table, Text, join, percent
@@ -178,7 +179,7 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
             launch = Launch.cover(domain, block, args, options.shared_bytes)
             prediction = predict(kernel, launch, device)
         except LaunchError as error:
-            return Tried(block, None, str(error))
+            return Tried(block, None, command_line_text(error))
         if prediction.origin is not None:
             kernel = prediction.origin[0]  # with its code, so that files are read once
         return Tried(block, prediction.to_dict(diagnosis=False))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.values import pair, value, values
+from perfassert.cli.wording import OPTIONS
 from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -89,21 +90,13 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
         if key not in reader.takes:
             reason = f"the front end of {path.suffix} files takes none"
             reason += "; --option=-arch=… says it to a compiler" if key == "arch" else ""
-            raise KernelSourceError(f"--{_OPTIONS[key]}: {reason}")
+            raise KernelSourceError(f"--{OPTIONS[key]}: {reason}")
     return reader.make(path, options.kernel, **given)
-
-
-_OPTIONS = {
-    "defines": "define", "include_dirs": "include-dir", "options": "option",
-    "trip_counts": "trip-count", "arch": "arch", "toolchain": "toolchain", "assume": "assume",
-    "constants": "constant",
-}  # fmt: skip
-"""Name of a front end's setting → name of the option that sets it."""
 
 
 def source_options(options: argparse.Namespace) -> list[str]:
     """Return the names of the given options that affect how a source is read."""
-    return [_OPTIONS[key] for key in _kernel_settings(options)]
+    return [OPTIONS[key] for key in _kernel_settings(options)]
 
 
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Protocol, TextIO, cast
 
+from perfassert.cli.wording import option_words
 from perfassert.errors import printable
 from perfassert.report.tables import Table, Text, join
 
@@ -70,9 +71,9 @@ def printable_output() -> Iterator[None]:
 
 
 def say(text: str | Table | Text) -> None:
-    """Print text with its tables."""
+    """Print text with its tables, in the words of the command line."""
     if not sys.stdout.isatty():
-        print(text)
+        print(option_words(str(text)))
         return
     from rich.console import Console
 
@@ -82,7 +83,7 @@ def say(text: str | Table | Text) -> None:
         if isinstance(part, Table):
             console.print(_rich_table(part))
         else:
-            line = printable(part)
+            line = printable(option_words(part))
             console.print(line.removeprefix("\n") if after_table else line, end="", soft_wrap=True)
         after_table = isinstance(part, Table)
     if not after_table:
@@ -98,7 +99,7 @@ def _rich_table(table: Table) -> object:
     for name in table.header:
         shown.add_column(RichText(name), overflow="fold")
     for row in table.rows:
-        shown.add_row(*(RichText(cell, _STYLES.get(cell, "")) for cell in row))
+        shown.add_row(*(RichText(option_words(cell), _STYLES.get(cell, "")) for cell in row))
     return Padding(shown, (0, 0, 0, len(table.indent)), expand=False)
 
 

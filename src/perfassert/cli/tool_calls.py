@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from perfassert.cli.tools import TOOLS
-from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
+from perfassert.errors import ExpectationFailed, Interface, PerfAssertError, close_matches
 
 _ONE_AT_A_TIME = Lock()
 """Lock of the model's caches, which one thread at a time may use."""
@@ -91,10 +91,10 @@ def call_tool(name: object, arguments: object) -> dict[str, Any]:
 
 
 def error_text(error: Exception) -> str:
-    """Return an error's text as on the command line; for an internal error only its class name."""
-    if isinstance(error, MissingArgument):
-        return error.command_line_text
-    if isinstance(error, (PerfAssertError, ExpectationFailed)):
+    """Return an error's text for clients; for an internal error only its class name."""
+    if isinstance(error, PerfAssertError):
+        return error.text_for(Interface.TOOL)
+    if isinstance(error, ExpectationFailed):
         return str(error)
     return f"internal error: {type(error).__name__}"
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.errors import KernelSourceError, LaunchError, PerfAssertError, in_short
+from perfassert.errors import Interface, KernelSourceError, LaunchError, PerfAssertError, in_short
 from perfassert.facade.prediction import Prediction
 from perfassert.kernel.description import Kernel
-from perfassert.kernel.launch import Launch
+from perfassert.kernel.launch import Launch, member_key
 from perfassert.system.confined import FOLDER, confining, outside
 from perfassert.system.python_children import isolate_imports
 
@@ -247,7 +247,7 @@ def rank(
             launch = Launch.cover(size, shape, _arguments(args), shared_bytes)
             data, why = predict_launch(code, launch, target).to_dict(diagnosis=False), ""
         except LaunchError as error:
-            data, why = None, str(error)
+            data, why = None, error.text_for(Interface.TOOL)
         tried.append(Tried(shape, data, why))
     refused = {t.block: t.error for t in tried if t.error}
     if len(refused) == len(tried):
@@ -420,7 +420,9 @@ def _arguments(args: Mapping[str, Any] | None) -> dict[str, Any]:
                 _inside(given[1:])
             return value(given, f"args {name}")
         if isinstance(given, dict):
-            return {member: read(f"{name}.{member}", own) for member, own in given.items()}
+            return {
+                member_key(member): read(f"{name}.{member}", own) for member, own in given.items()
+            }
         return given
 
     return {name: read(name, given) for name, given in (args or {}).items()}

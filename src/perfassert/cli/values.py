@@ -97,6 +97,6 @@ def _buffer(where: str, *given: Any, **named: Any) -> Buffer:
 
 def _evaluate_integer(text: str, where: str) -> int:
     try:
-        return evaluate_integer(text, {}, LaunchError)
+        return evaluate_integer(text, {}, LaunchError, "give a number, or arithmetic as 4096*256")
     except LaunchError as error:
         raise LaunchError(f"{where}: {error}") from None

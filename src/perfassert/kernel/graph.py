@@ -395,7 +395,7 @@ class InstructionGraph:
 def _trips(loop: Loop, names: Mapping[str, int]) -> int:
     from perfassert.kernel.integers import evaluate_integer
 
-    value = evaluate_integer(str(loop.trips), names, GraphError)
+    value = evaluate_integer(str(loop.trips), names, GraphError, "give it in Launch.args")
     if value < 0:
         raise GraphError(f"loop {loop.index}: trips {in_short(loop.trips)} = {value} are negative")
     return value

@@ -9,17 +9,19 @@ from perfassert.kernel.expression import ExpressionTree, evaluate, variables
 from perfassert.kernel.expression_text import NotAnExpression, NumberReader
 
 
-def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssertError]) -> int:
+def evaluate_integer(
+    text: str, names: Mapping[str, int], error: type[PerfAssertError], step: str = ""
+) -> int:
     """Compute an expression such as ``"n // 16"``; ``names`` gives the values of its names.
 
     Operators are ``+ - * // %`` and ``ceil_div(a, b)``, a quotient rounded up. Raises ``error``
-    with the text and the reason.
+    with the text and the reason. ``step``: what to do about an unknown name.
     """
     try:
         return evaluate(_read_expression(text, error), names)
     except KeyError as missing:
         name = str(missing.args[0])
-        hint = close_matches(name, names) or "; give it in Launch.args"
+        hint = close_matches(name, names) or (step and f"; {step}")
         raise error(f"{text!r}: unknown name {name!r}{hint}") from None
     except RecursionError:
         raise error(f"{text!r}: not an expression") from None

@@ -14,8 +14,8 @@ import pytest
 
 from perfassert.errors import (
     ExpectationFailed,
+    Interface,
     LaunchError,
-    MissingArgument,
     PerfAssertError,
     PerfFileError,
     printable,
@@ -197,8 +197,7 @@ def _locate_errors(
         yield
     except PerfAssertError as error:
         at = source if source and not isinstance(error, LaunchError) else place
-        text = error.table_text if isinstance(error, MissingArgument) else str(error)
-        error.args = (f"{at}: {text}",)
+        error.args = (f"{at}: {error.text_for(Interface.TABLE)}",)
         raise
     except ExpectationFailed as failure:
         places = "\n".join(failing() if failing else (place,))

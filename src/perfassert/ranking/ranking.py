@@ -138,8 +138,7 @@ def _naming(key: Key) -> Iterator[None]:
     except MissingArgument as error:
         place = f"candidate {format_key(key)}: "
         error.args = (f"{place}{error}{_WITH_ARGUMENTS if isinstance(key, tuple) else ''}",)
-        error.command_line_text = f"{place}{error.command_line_text}"
-        error.table_text = f"{place}{error.table_text}"
+        error.problem = f"{place}{error.problem}"
         raise
     except LaunchError as error:
         raise LaunchError(f"candidate {format_key(key)}: {error}") from None

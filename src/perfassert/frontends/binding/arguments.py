@@ -255,7 +255,7 @@ class Arguments:
         beside = f"; not given either, for other places: {', '.join(others)}" if others else ""
         return MissingArgument(
             f"kernel {self.kernel!r} needs its argument {shown!r} for {what}",
-            f"give it in Launch.args{how}", f"--arg {path}=…", beside,
+            f"give it in Launch.args{how}", path, beside,
         )  # fmt: skip
 
     def _not_given(self) -> list[Argument]:
