@@ -71,7 +71,7 @@ def test_it_can_be_allowed(pytester):
 def test_an_unknown_choice_is_a_usage_error(pytester):
     pytester.makeini("[pytest]\nperf_assumptions = maybe")
     result = run(pytester)
-    result.stdout.fnmatch_lines(["*perf_assumptions must be one of error, warn, allow*"])
+    result.stderr.fnmatch_lines(["*perf_assumptions must be one of error, warn, allow*"])
 
 
 def test_a_guess_is_no_reason_to_tighten(pytester, monkeypatch):

@@ -314,7 +314,29 @@ def test_failures_first_then_as_asked(project):
 def test_unknown_columns(project, option):
     result = run(project, "--perf-device", "a100", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "unknown column 'dram_laod'; did you mean 'dram_load'" in result.stderr.str()
+    message = "unknown column 'dram_laod'; did you mean 'dram_load'"
+    assert f"ERROR: {option.partition('=')[0]}: {message}" in result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("perf_columns", "foo", "perf_columns: unknown column 'foo'"),
+        ("perf_sort", "-foo", "perf_sort: unknown column 'foo'"),
+        ("perf_report", "foo", "perf_report: 'foo' is not FORMAT:PATH"),
+        ("perf_report", "foo:x", "perf_report: unknown report format 'foo'"),
+        ("perf_baseline", "a/b", "perf_baseline: 'a/b' is no name"),
+        ("perf_toolchain", "foo", "perf_toolchain must be a release"),
+        ("perf_no_toolchain", "foo", "perf_no_toolchain must be one of fail, skip, not 'foo'"),
+        ("perf_assumptions", "foo", "perf_assumptions must be one of error, warn, allow, not"),
+    ],
+)
+def test_an_impossible_value_in_the_ini_file_is_one_usage_error(project, key, value, message):
+    """Whether any test needs the setting or not."""
+    project.makeini(f"[pytest]\n{key} = {value}\n")
+    result = run(project, "--perf-device", "a100", "-k", "passes")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().count(message) == 1
 
 
 def test_modules_of_perfassert_are_those_that_run_without_pytest(pytester):

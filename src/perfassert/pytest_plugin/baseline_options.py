@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from perfassert.pytest_plugin.settings import setting
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 UPDATES = ("all", "new", "prune", "model")
 
@@ -112,14 +114,12 @@ def _is_set(config: pytest.Config, name: str) -> bool:
 
 def _name(config: pytest.Config) -> str:
     """Return the name of alternative baselines, a folder name of letters, digits, ., - and _."""
-    given = config.getoption("--perf-baseline")
-    name = str(config.getini("perf_baseline") if given is None else given)
+    name, where = setting(config, "--perf-baseline")
     if name and not _NAME.fullmatch(name):
         raise pytest.UsageError(
-            f"--perf-baseline: {name!r} is no name; use letters, digits, '.', '-' and '_', as in "
-            "cuda-13"
+            f"{where}: {name!r} is no name; use letters, digits, '.', '-' and '_', as in cuda-13"
         )
-    return name
+    return str(name)
 
 
 def _in_ci() -> bool:

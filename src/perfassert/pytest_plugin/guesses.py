@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfassert.errors import ExpectationFailed, PerfAssertWarning
+from perfassert.pytest_plugin.settings import choice
 
 if TYPE_CHECKING:
     from perfassert.facade.prediction import Prediction
@@ -24,12 +25,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 
 def mode_of(config: pytest.Config) -> str:
     """Read the mode from command line or ini file; :class:`pytest.UsageError` if it is unknown."""
-    chosen = config.getoption("--perf-assumptions") or config.getini("perf_assumptions")
-    if chosen not in CHOICES:
-        raise pytest.UsageError(
-            f"perf_assumptions must be one of {', '.join(CHOICES)}, not {chosen!r}"
-        )
-    return str(chosen)
+    return choice(config, "--perf-assumptions", CHOICES)
 
 
 def judge(prediction: Prediction, mode: str, test: pytest.Item) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from perfassert.pytest_plugin.settings import Setting, setting
+
 COLUMNS = (
     "test", "kernel", "device", "block", "grid", "time", "limiter", "confidence", "outcome",
 )  # fmt: skip
@@ -33,17 +35,16 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 
 def layout_of(config: pytest.Config) -> Layout:
     """Read the layout from command line or ini file; :class:`pytest.UsageError` if invalid."""
-    columns = _words(config, "perf_columns") or list(_SHOWN)
-    keys = [(word.removeprefix("-"), word.startswith("-")) for word in _words(config, "perf_sort")]
-    _check_columns("perf_columns", columns)
-    _check_columns("perf_sort", [name for name, _ in keys])
-    return Layout(tuple(columns), tuple(keys))
+    columns = _columns(setting(config, "--perf-columns")) or _SHOWN
+    keys = _columns(setting(config, "--perf-sort"))
+    return Layout(columns, tuple((word.removeprefix("-"), word.startswith("-")) for word in keys))
 
 
-def _words(config: pytest.Config, name: str) -> list[str]:
-    given = config.getoption(name)
-    text = config.getini(name) if given is None else given
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _columns(given: Setting) -> tuple[str, ...]:
+    """Return the words of a setting, each a column, perhaps with ``-`` in front."""
+    words = tuple(word.strip() for word in given.value.split(",") if word.strip())
+    _check_columns(given.name, [word.removeprefix("-") for word in words])
+    return words
 
 
 def _check_columns(option: str, names: list[str]) -> None:

@@ -22,7 +22,11 @@ from perfassert.pytest_plugin.reports import REPORTS, Reports
 from perfassert.pytest_plugin.reports import add_options as add_report_options
 from perfassert.pytest_plugin.strict import refuse_idle_runs
 from perfassert.pytest_plugin.swallowed import PERF, swallowed_failures
-from perfassert.pytest_plugin.toolchain import toolchain_of
+from perfassert.pytest_plugin.toolchain import (
+    NO_TOOLCHAIN,
+    skips_without_toolchain,
+    toolchain_of,
+)
 from perfassert.pytest_plugin.usage import USAGE
 from perfassert.system.confined import FOLDER
 
@@ -60,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--perf-no-toolchain",
-        choices=("fail", "skip"),
+        choices=NO_TOOLCHAIN,
         default=None,
         help="what becomes of tests that need NVIDIA's compiler where it is not installed",
     )
@@ -114,7 +118,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if confined and not os.environ.get(FOLDER):
         os.environ[FOLDER] = str(config.rootpath)  # of the tools that we start, too
         config.add_cleanup(partial(os.environ.__delitem__, FOLDER))
-    toolchain_of(config)  # a release that is none ends the run here
+    for read in (toolchain_of, skips_without_toolchain, guesses.mode_of):
+        read(config)  # a value that is none ends the run here
     config.stash[USAGE] = []
     config.stash[_WORKER_USAGE] = []
     config.stash[_LAYOUT] = layout.layout_of(config)
@@ -291,7 +296,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         _warn_of_no_expectation(item)
         return result
     except Exception as error:
-        if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
+        if type(error).__name__ == "ToolchainMissing" and skips_without_toolchain(item.config):
             pytest.skip(str(error))
         if type(error).__module__ == "perfassert" and not item.config.getoption("fulltrace"):
             _cut_own_frames(error)
@@ -364,13 +369,6 @@ def _compiling_ahead(item: pytest.Item) -> AbstractContextManager[None]:
     if ahead is None or PERF not in item.stash:
         return nullcontext()
     return ahead.of_test(item)
-
-
-def _skips(config: pytest.Config) -> bool:
-    chosen = config.getoption("--perf-no-toolchain") or config.getini("perf_no_toolchain")
-    if chosen not in ("fail", "skip"):
-        raise pytest.UsageError(f"perf_no_toolchain must be fail or skip, not {chosen!r}")
-    return bool(chosen == "skip")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfassert.pytest_plugin.settings import setting
 from perfassert.report.kinds import OTHER_NAMES, list_kinds
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
 
 REPORTS = pytest.StashKey["Reports"]()
+_OPTION = "--perf-report"
 _NOT_RUN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
 
 
@@ -36,9 +38,7 @@ class Target:
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     """Add the options for reports, each with an ini setting of the same meaning."""
     what = f"write a report at the end: {list_kinds()}"
-    group.addoption(
-        "--perf-report", action="append", metavar="FORMAT:PATH", help=f"{what} (repeatable)"
-    )
+    group.addoption(_OPTION, action="append", metavar="FORMAT:PATH", help=f"{what} (repeatable)")
     parser.addini("perf_report", f"{what}, one per line, unless --perf-report says", "linelist")
     what = "reports have stalls and advice of every prediction, which takes a simulation each"
     group.addoption("--perf-report-advice", action="store_true", default=False, help=what)
@@ -142,30 +142,31 @@ def _is_worker(config: pytest.Config) -> bool:
 
 def _targets(config: pytest.Config) -> list[Target]:
     """Paths of the command line are from where it was typed, others from the ini file."""
-    given, folder = config.getoption("--perf-report"), config.invocation_params.dir
-    if given is None:
-        given, folder = config.getini("perf_report"), config.rootpath
-        if config.inipath is not None:
-            folder = config.inipath.parent
+    given, name = setting(config, _OPTION)
+    folder = config.invocation_params.dir
+    if name != _OPTION:
+        folder = config.rootpath if config.inipath is None else config.inipath.parent
     targets: list[Target] = []
     for text in given:
-        target = _target(text, folder)
+        target = _target(text, folder, name)
         if any(target.path == other.path for other in targets):
-            raise pytest.UsageError(f"--perf-report: {target.shown} is to be written twice")
+            raise pytest.UsageError(f"{name}: {target.shown} is to be written twice")
         targets.append(target)
     return targets
 
 
-def _target(text: str, folder: Path) -> Target:
+def _target(text: str, folder: Path, setting_name: str) -> Target:
     format_, colon, shown = (part.strip() for part in text.partition(":"))
     if not colon or not shown or not format_:
-        raise pytest.UsageError(f"--perf-report: {text!r} is not FORMAT:PATH, as in json:perf.json")
+        raise pytest.UsageError(
+            f"{setting_name}: {text!r} is not FORMAT:PATH, as in json:perf.json"
+        )
     format_ = OTHER_NAMES.get(format_, format_)
-    _check_format(format_)
+    _check_format(format_, setting_name)
     path = folder / Path(shown).expanduser()
-    _check_links("--perf-report", shown, path)
+    _check_links(setting_name, shown, path)
     if path.exists() and not path.is_file():
-        raise pytest.UsageError(f"--perf-report: {shown} is not a file; name one to write")
+        raise pytest.UsageError(f"{setting_name}: {shown} is not a file; name one to write")
     return Target(format_, path, shown)
 
 
@@ -189,11 +190,11 @@ def _check_links(option: str, shown: str, path: Path) -> None:
         raise pytest.UsageError(f"{option}: {shown}: {reason}")
 
 
-def _check_format(name: str) -> None:
+def _check_format(name: str, setting_name: str) -> None:
     from perfassert.errors import PluginError
     from perfassert.pytest_plugin.report_formats import check_format
 
     try:
         check_format(name)
     except PluginError as error:
-        raise pytest.UsageError(f"--perf-report: {error}") from None
+        raise pytest.UsageError(f"{setting_name}: {error}") from None
