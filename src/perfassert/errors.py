@@ -435,7 +435,10 @@ def check_kind(
         raise error(f"{what} must be {wanted}, not {in_short(value)}")
 
 
-_KINDS = {"Mapping": "a mapping", "Sequence": "a list", "str": "a text", "Kernel": "a Kernel"}
+_KINDS = {
+    "Mapping": "a mapping", "Sequence": "a list", "str": "a text", "Kernel": "a Kernel",
+    "PathLike": "a path", "Prediction": "a prediction", "PredictionValues": "a prediction",
+}  # fmt: skip
 
 
 class ExpectationFailed(AssertionError):

@@ -59,8 +59,36 @@ class TestWithoutToolchain:
         (tmp_path / "kernel.cu").touch()
         with pytest.raises(KernelSourceError, match=r"kernels\.cu: no such file.*'kernel\.cu'"):
             read(tmp_path / "kernels.cu")
-        with pytest.raises(KernelSourceError, match="no such file"):
+        with pytest.raises(KernelSourceError, match="is a folder; name a file in it"):
             read(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("read", "settings", "message"),
+        [
+            (pa.from_cuda, {"options": "-use_fast_math"}, "options must be a list, not '-use"),
+            (pa.from_cuda, {"options": 5}, "options must be a list, not 5"),
+            (pa.from_cuda, {"options": [5]}, "each of options must be a text, not 5"),
+            (pa.from_cuda, {"include_dirs": 5}, "include_dirs must be a list, not 5"),
+            (pa.from_cuda, {"include_dirs": [5]}, "each of include_dirs must be a text or a path"),
+            (pa.from_cuda, {"kernel": 5}, "kernel must be a text, not 5"),
+            (pa.from_cuda, {"toolchain": 5}, "toolchain=5 is no release"),
+            (pa.from_ptx, {"options": "-v"}, "options must be a list, not '-v'"),
+            (pa.from_cubin, {"arch": 5}, "5 is no architecture"),
+            (pa.kernels, {"arch": 80}, "80 is no architecture"),
+            (pa.kernels, {"arch": "sm_80", "options": "-O3"}, "options must be a list, not '-O3'"),
+            (pa.kernels, {"arch": "sm_80", "include_dirs": "/x"}, "no folder '/x'"),
+        ],
+    )
+    def test_a_setting_of_another_kind(self, read, settings, message, tmp_path):
+        path = tmp_path / "kernel.cu"
+        path.write_text("__global__ void k() {}")
+        with pytest.raises(KernelSourceError, match=message):
+            read(path, **settings)
+
+    @pytest.mark.parametrize("read", [pa.from_cuda, pa.from_ptx, pa.from_cubin, pa.kernels])
+    def test_no_path(self, read):
+        with pytest.raises(KernelSourceError, match="must be a text or a path, not None"):
+            read(None)
 
     @pytest.mark.parametrize("count", [2.5, "3", -1, True, None])
     def test_trip_counts(self, count):

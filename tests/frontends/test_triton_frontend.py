@@ -142,6 +142,7 @@ def test_data_in_addresses_are_executed(functions):
     [
         ({**TYPES, "sorce": "*fp32"}, {"BLOCK": 64}, "no parameter 'sorce'; did you mean 'source'"),
         (TYPES, {}, "parameter 'BLOCK' of 'scale' needs a value in constexprs"),
+        ({}, ["BLOCK"], "constexprs must be a mapping, not"),
         ({}, {"BLOCK": 64}, "parameter 'target' of 'scale' needs a type in the signature"),
         ({**TYPES, "n": 32}, {"BLOCK": 64}, "the type of 'n' must be text, not 32"),
         ("*fp32", {}, "must map names to types"),

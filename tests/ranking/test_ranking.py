@@ -114,6 +114,26 @@ def test_candidates_that_cannot_be_ranked(arguments, error, reason):
         pa.rank(*arguments, "a100", kernel=star3d25pt(), domain=DOMAIN)
 
 
+@pytest.mark.parametrize(
+    ("predictor", "message"),
+    [
+        (None, "predictor must be a function, not None"),
+        (lambda *_: 5, "the result of predictor must be a prediction, not 5"),
+    ],
+)
+def test_a_predictor_returns_predictions(predictor, message):
+    copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=4096)], ["a[x]"])
+    with pytest.raises(pa.RankingError, match=message):
+        pa.rank([256], "a100", kernel=copy, domain=4096, predictor=predictor)
+
+
+def test_a_prediction_is_compared_with_another():
+    copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=4096)], ["a[x]"])
+    prediction = pa.predict(copy, pa.Launch(16, 256), "a100")
+    with pytest.raises(pa.RankingError, match="must be a prediction, not 3"):
+        prediction.probability_faster(3)
+
+
 def test_missing_parts():
     with pytest.raises(pa.RankingError, match="needs kernel="):
         pa.rank(BLOCKS, "a100", domain=DOMAIN)

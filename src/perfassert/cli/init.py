@@ -119,9 +119,9 @@ def _init(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace) -> Plan:
     from perfassert.frontends.cuda.inventory import kernels, parameters
-    from perfassert.frontends.cuda.kernels import check_source_file
     from perfassert.frontends.cuda.written_launches import written_launches
     from perfassert.frontends.files import frontend_of
+    from perfassert.frontends.toolchain.source_settings import check_source_file
     from perfassert.hardware.load import device
 
     source: Path = options.source

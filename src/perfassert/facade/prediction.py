@@ -86,7 +86,7 @@ class Prediction(Answer):
             versions of the model.
 
         Raises:
-            RankingError: the two are of different devices.
+            RankingError: the two are of different devices, or the other is no prediction.
 
         Example:
             >>> import perfassert as pa

@@ -16,6 +16,7 @@ from perfassert.errors import (
     LaunchError,
     MissingArgument,
     RankingError,
+    check_kind,
     in_short,
 )
 from perfassert.expect.check import ALLOW, FAIL, check_undecided
@@ -70,7 +71,8 @@ def rank(
 
     Raises:
         RankingError: there is no candidate, a candidate occurs twice, ``kernel`` or ``domain`` is
-            missing or is given along with a mapping, or ``confidence`` is out of range.
+            missing or is given along with a mapping, ``confidence`` is out of range, or
+            ``predictor`` is no function that returns a prediction.
         LaunchError: a launch that the device cannot run; the message names the candidate.
 
     Example:
@@ -84,6 +86,8 @@ def rank(
     sure = to_real(confidence, "confidence", RankingError)
     if not 0.5 < sure < 1:
         raise RankingError(f"confidence is {confidence!r}; give more than 0.5 and less than 1")
+    if not callable(predictor):
+        raise RankingError(f"predictor must be a function, not {in_short(predictor)}")
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
     read: dict[int, Kernel] = {}  # number of a kernel → the same with the code that it had at first
@@ -93,6 +97,7 @@ def rank(
                 raise RankingError(f"candidate {format_key(key)} occurs twice")
             with _naming(key):
                 prediction = predictor(read.get(id(own), own), launch, device)
+                check_kind(prediction, Prediction, "the result of predictor", RankingError)
             predictions[key] = prediction
             if prediction.origin is not None:
                 read.setdefault(id(own), prediction.origin[0])

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
-from os import PathLike
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.code_findings import CodeFinding, access_width, find_in_code
@@ -23,6 +22,12 @@ from perfassert.frontends.toolchain.build import compiled_module, prepare
 from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.listing import run_nvdisasm, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
+from perfassert.frontends.toolchain.source_settings import (
+    AnyPath,
+    check_source_file,
+    source_of,
+    source_path,
+)
 from perfassert.source import CUDA_SUFFIXES
 from perfassert.system.process_pool import cores, map_in_threads
 from perfassert.system.temporary import temporary_folder
@@ -129,11 +134,11 @@ class KernelInfo:
 
 
 def kernels(
-    path: Union[str, PathLike[str]],
+    path: AnyPath,
     arch: str | None = None,
     *,
     defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[str] = (),
+    include_dirs: AnyPath | Sequence[AnyPath] = (),
     options: Sequence[str] = (),
     toolchain: str | None = None,
 ) -> tuple[KernelInfo, ...]:
@@ -145,7 +150,8 @@ def kernels(
             driver would choose for it is listed. Default: all architectures of a compiled file, the
             target of PTX; CUDA source needs one.
         defines: macro → value, for CUDA source. Default: none.
-        include_dirs: folders of headers, for CUDA source. Default: none.
+        include_dirs: folders of headers, for CUDA source; a single one may stand alone. Default:
+            none.
         options: options of the compiler, for CUDA source. Default: none.
         toolchain: CUDA release that compiles sources: ``"12.4"``. Default: the preferred one.
 
@@ -163,13 +169,13 @@ def kernels(
         [0]
     """
     return list_kernels(
-        Path(path), arch,
+        path, arch,
         defines=defines, include_dirs=include_dirs, options=options, toolchain=toolchain,
     )  # fmt: skip
 
 
 def list_kernels(
-    path: Path,
+    path: AnyPath,
     arch: str | None = None,
     *,
     newest: bool = False,
@@ -185,6 +191,8 @@ def list_kernels(
         detail: scope of their descriptions.
         compilation: arguments for sources.
     """
+    if arch is not None:
+        architecture(arch)
     source = _source(path, **compilation)
     if source.kind == "cubin":
         return _list_container(source.path, NEWEST if newest and arch is None else arch, detail)
@@ -197,31 +205,25 @@ def list_kernels(
 
 
 def parameters(
-    path: Union[str, PathLike[str]],
+    path: AnyPath,
     arch: str,
     **compilation: Any,
 ) -> dict[str, tuple[Parameter, ...]]:
     """Return the parameters of all kernels of a file, by mangled name; see :func:`kernels`."""
-    return build.parameters(_source(Path(path), **compilation), arch)
+    return build.parameters(_source(path, **compilation), arch)
 
 
-def _source(
-    path: Path,
-    defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[str] = (),
-    options: Sequence[str] = (),
-    toolchain: str | None = None,
-) -> Source:
-    if path.suffix in CUDA_SUFFIXES:
-        macros, folders = dict(defines or {}), tuple(map(str, include_dirs))
-        return Source(path, "cuda", None, macros, folders, tuple(options), toolchain=toolchain)
-    if defines or include_dirs or options:
-        raise KernelSourceError(f"{path}: defines, include_dirs and options need CUDA source")
-    if path.suffix == ".ptx":
-        return Source(path, "ptx", toolchain=toolchain)
-    if toolchain:
-        raise KernelSourceError(f"{path}: a toolchain needs a source that is compiled")
-    return Source(path, "cubin")
+def _source(path: AnyPath, **settings: Any) -> Source:
+    """Return the source that a path and the settings of :func:`kernels` name."""
+    place = source_path(path)
+    kind = "cuda" if place.suffix in CUDA_SUFFIXES else "ptx" if place.suffix == ".ptx" else "cubin"
+    source = source_of(place, kind, **settings)
+    check_source_file(place)
+    if kind != "cuda" and (source.defines or source.include_dirs or source.options):
+        raise KernelSourceError(f"{place}: defines, include_dirs and options need CUDA source")
+    if kind == "cubin" and source.toolchain:
+        raise KernelSourceError(f"{place}: a toolchain needs a source that is compiled")
+    return source
 
 
 def _stated_target(path: Path) -> str:

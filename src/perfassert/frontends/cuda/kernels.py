@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from os import PathLike
-from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from perfassert.errors import (
     KernelError,
     KernelSourceError,
     LaunchError,
     check_kind,
-    close_matches,
     in_short,
 )
 from perfassert.frontends.analysis.describe import describe
@@ -39,7 +35,6 @@ from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, representative_block
 from perfassert.frontends.machine.lowering import Lowered, lower
 from perfassert.frontends.toolchain.ahead import build
-from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
     Binary,
     Source,
@@ -47,7 +42,12 @@ from perfassert.frontends.toolchain.build import (
     with_layouts,
 )
 from perfassert.frontends.toolchain.signature import Declared
-from perfassert.frontends.toolchain.toolchains import release_of
+from perfassert.frontends.toolchain.source_settings import (
+    AnyPath,
+    check_source_file,
+    source_of,
+    source_path,
+)
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.content import content_digest, listing_without_folders
 from perfassert.kernel.description import (
@@ -66,7 +66,6 @@ from perfassert.kernel.roles import Role
 from perfassert.quantity import to_integer, to_list
 from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 
-AnyPath = Union[str, "PathLike[str]"]
 _GUESSED_ERROR = 0.5
 """Largest relative error of the executed blocks' mean work; beyond it, the mean is a guess."""
 _REPORTED_ERROR = 0.1
@@ -86,7 +85,7 @@ def from_cuda(
     kernel: str | None = None,
     *,
     defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[AnyPath] = (),
+    include_dirs: AnyPath | Sequence[AnyPath] = (),
     options: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
@@ -117,7 +116,8 @@ def from_cuda(
         A kernel whose registers, instructions and addresses are those of the compiled code.
 
     Raises:
-        KernelSourceError: no such file, or a ``toolchain`` that is no release.
+        KernelSourceError: no such file, a setting of another kind than its own, or a ``toolchain``
+            that is no release.
         KernelError: a malformed hint (``trip_counts``, ``assume``, ``constants``,
             ``updates_per_thread``).
 
@@ -132,12 +132,9 @@ def from_cuda(
         >>> kernel.name
         'twice'
     """
-    check_kind({} if defines is None else defines, Mapping, "defines", KernelError)
-    folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
     return _kernel(
         path, "cuda", kernel, Hints.validate(updates_per_thread, trip_counts, assume, constants),
-        defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
-        options=tuple(options), toolchain=toolchain,
+        defines=defines, include_dirs=include_dirs, options=options, toolchain=toolchain,
     )  # fmt: skip
 
 
@@ -171,7 +168,8 @@ def from_ptx(
         ptxas its first prediction raises :class:`ToolchainMissing`.
 
     Raises:
-        KernelSourceError: no such file, or a ``toolchain`` that is no release.
+        KernelSourceError: no such file, a setting of another kind than its own, or a ``toolchain``
+            that is no release.
         KernelError: a malformed hint (``trip_counts``, ``assume``, ``constants``,
             ``updates_per_thread``), or ``parameters`` that are not distinct names.
 
@@ -187,7 +185,7 @@ def from_ptx(
         'empty'
     """
     hints = Hints.validate(updates_per_thread, trip_counts, assume, constants, parameters)
-    return _kernel(path, "ptx", kernel, hints, options=tuple(options), toolchain=toolchain)
+    return _kernel(path, "ptx", kernel, hints, options=options, toolchain=toolchain)
 
 
 def from_cubin(
@@ -238,9 +236,7 @@ def from_cubin(
         >>> prediction.resources.registers, prediction.volumes.dram_load.per_thread
         (10, 8 B/thread)
     """
-    kind = "sass" if Path(path).suffix == ".sass" else "cubin"
-    if arch is not None:
-        architecture(arch)
+    kind = "sass" if source_path(path).suffix == ".sass" else "cubin"
     hints = Hints.validate(updates_per_thread, trip_counts, assume, constants, parameters)
     return _kernel(path, kind, kernel, hints, arch=arch, toolchain=toolchain)
 
@@ -289,26 +285,13 @@ def written_source(kernel: object) -> Source | None:
     return source if isinstance(source, Source) else None
 
 
-def check_source_file(place: Path) -> None:
-    """Raise :class:`KernelSourceError` if the file does not exist."""
-    if "\n" in str(place) or "{" in str(place):
-        line = str(place).strip().splitlines()[0]
-        raise KernelSourceError(f"{line!r} …: source text where the path of a file is wanted")
-    if not os.path.isfile(place):
-        near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
-            os.path.isdir(place.parent)) else ""  # fmt: skip
-        beside = near or f" in {Path.cwd()}" * (not place.is_absolute())
-        raise KernelSourceError(f"{place}: no such file{beside}")
-
-
 def _kernel(
-    path: AnyPath, kind: str, kernel: str | None, hints: Hints, **more: object
+    path: AnyPath, kind: str, kernel: str | None, hints: Hints, **settings: Any
 ) -> CompiledKernel:
-    if (toolchain := more.get("toolchain")) is not None:
-        release_of(toolchain)  # type: ignore[arg-type]
-    place = Path(path)
+    place = source_path(path)
+    source = source_of(place, kind, kernel, **settings)
     check_source_file(place)
-    code = CompiledCode(Source(place, kind, kernel, **more), hints)  # type: ignore[arg-type]
+    code = CompiledCode(source, hints)
     return CompiledKernel(
         name=kernel or place.stem, updates_per_thread=hints.updates_per_thread, compiled=code
     )

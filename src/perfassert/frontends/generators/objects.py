@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import (
-    AnyPath,
     CompiledCode,
     Hints,
     from_cubin,
     from_ptx,
 )
 from perfassert.frontends.generators.generated import warn_if_untested
-from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.source_settings import AnyPath, source_of
 from perfassert.kernel.description import CompiledKernel
 
 _TESTED = ((13,), (13,))
@@ -30,7 +30,7 @@ def from_source_object(
     kernel: str | None = None,
     *,
     defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[AnyPath] = (),
+    include_dirs: AnyPath | Sequence[AnyPath] = (),
     options: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
@@ -45,7 +45,8 @@ def from_source_object(
         kernel: its name, as for :func:`from_cuda`. Default (None): the object's ``.name`` where the
             text has a kernel of that name, else the only one.
         defines: macro → value, of CUDA source. Default: none.
-        include_dirs: folders of headers, of CUDA source. Default: none.
+        include_dirs: folders of headers, of CUDA source; a single one may stand alone. Default:
+            none.
         options: options of the compiler. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
@@ -56,7 +57,7 @@ def from_source_object(
         A kernel that is compiled for the device that it is predicted on.
 
     Raises:
-        KernelSourceError: the object holds neither text nor code.
+        KernelSourceError: the object holds neither text nor code, or a setting is of another kind.
         KernelError: malformed ``trip_counts``, ``assume``, ``constants`` or
             ``updates_per_thread``.
 
@@ -73,15 +74,11 @@ def from_source_object(
         kernel = named or None
     shown = kernel or type(held).__name__
     hints = Hints.validate(updates_per_thread, trip_counts, assume, constants)
-    source = Source(
-        Path(_file_stem(shown) + _SUFFIXES[kind]),
-        kind,
-        kernel,
-        defines=dict(defines or {}),
-        include_dirs=tuple(map(str, include_dirs)),
-        options=tuple(options),
-        content=content,
+    place = Path(_file_stem(shown) + _SUFFIXES[kind])
+    source = source_of(
+        place, kind, kernel, defines=defines, include_dirs=include_dirs, options=options
     )
+    source = replace(source, content=content)
     return CompiledKernel(
         name=shown, updates_per_thread=updates_per_thread, compiled=CompiledCode(source, hints)
     )

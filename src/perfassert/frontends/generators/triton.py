@@ -17,7 +17,7 @@ from operator import index
 from types import ModuleType
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError, close_matches, in_short
+from perfassert.errors import KernelSourceError, LaunchError, check_kind, close_matches, in_short
 from perfassert.frontends.cuda.kernels import BuiltCode, Hints, PerLaunch
 from perfassert.frontends.generators.generated import by_name, package, with_args
 from perfassert.frontends.toolchain.architecture import number
@@ -96,6 +96,7 @@ def from_triton(
     """
     triton = triton_module()
     function = _jit_function(triton, jit_function)
+    check_kind({} if constexprs is None else constexprs, Mapping, "constexprs", KernelSourceError)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
     options = _options(num_warps, num_stages, maxnreg)
     hints = Hints.validate(updates_per_thread, trip_counts, assume)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, in_short
 
 _TURING = 75  # compute capability × 10; the tools of CUDA 13 support no older one
 _HOPPER = 90  # the oldest architecture with an ``a`` variant
@@ -49,9 +49,10 @@ class Architecture:
 
 def architecture(text: str) -> Architecture:
     """Parse ``"sm_90a"``; :class:`KernelSourceError` for any other form."""
-    match = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
+    form = r"(?:sm|compute)_(\d{2,4})([af]?)"
+    match = re.fullmatch(form, text) if isinstance(text, str) else None
     if match is None:
-        raise KernelSourceError(f"{text!r} is no architecture; one looks like 'sm_80'")
+        raise KernelSourceError(f"{in_short(text)} is no architecture; one looks like 'sm_80'")
     return Architecture(int(match[1]), match[2])
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, expm1, log, log1p
 
-from perfassert.errors import RankingError
+from perfassert.errors import RankingError, check_kind
 from perfassert.kernel_kind import KernelKind
 from perfassert.prediction.prediction import PredictionValues
 from perfassert.shipped import read_fit
@@ -77,6 +77,7 @@ class TimedLaunch:
 
 def probability_faster(first: PredictionValues, second: PredictionValues) -> float | None:
     """See :meth:`Prediction.probability_faster`."""
+    check_kind(second, PredictionValues, "what a prediction is compared with", RankingError)
     if first.device_digest != second.device_digest:
         raise RankingError(
             f"{first.device} ({first.device_digest}) and {second.device} "
