@@ -138,6 +138,14 @@ def test_unused_and_circular_assumed_values():
         kernel("src[y, i[x]]", fields=fields, assume={"i[x]": "i[x] + 1"})
 
 
+@pytest.mark.parametrize("name", [None, 5])
+def test_names_are_texts(name):
+    with pytest.raises(pa.KernelError, match=f"a kernel's name must be a text, not {name}"):
+        pa.Kernel.from_accesses(name, [SRC], loads=["src[y, x]"])
+    with pytest.raises(pa.KernelError, match=f"a field's name must be a text, not {name}"):
+        pa.Field(name, shape=4)
+
+
 def test_descriptions_that_contradict_themselves():
     with pytest.raises(pa.KernelError, match="same name"):
         kernel("src[y, x]", fields=(SRC, SRC))

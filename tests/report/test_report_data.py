@@ -137,6 +137,12 @@ def test_damaged_data_is_a_prediction_or_refused_by_key(prediction):
         pa.Prediction.from_dict({**data, "volumes": volumes})
 
 
+@pytest.mark.parametrize("key", ["limiter", "roofline_limiter", "confidence"])
+def test_an_unknown_word_is_damaged_data(prediction, key):
+    with pytest.raises(pa.PredictionDataError, match=f"prediction.{key} must be one of .*'foo'"):
+        pa.Prediction.from_dict({**prediction.to_dict(), key: "foo"})
+
+
 def test_the_file_that_is_written_aside_is_no_link(tmp_path):
     """Its name could be guessed, and a pull request has links of many names."""
     (tmp_path / "others").write_text("kept")

@@ -72,6 +72,7 @@ class Kernel(ABC):
     updates_per_thread: int = 1
 
     def __post_init__(self) -> None:
+        check_kind(self.name, str, "a kernel's name", KernelError)
         _check_counts(self, (("updates_per_thread", 1),))
 
     def content(self) -> tuple[object, ...]:
@@ -138,8 +139,8 @@ class Kernel(ABC):
 
         Raises:
             AddressExpressionError: an expression that cannot be parsed; a caret marks the column.
-            KernelError: no access at all, an unknown ``dtype``, an assumed value that nothing uses,
-                or an invalid count.
+            KernelError: a name that is no text, no access at all, an unknown ``dtype``, an assumed
+                value that nothing uses, or an invalid count.
 
         Example:
             >>> import perfassert as pa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfassert.errors import KernelError, close_matches, in_short
+from perfassert.errors import KernelError, check_kind, close_matches, in_short
 from perfassert.quantity import to_integer, to_integers
 
 ITEM_BYTES = {
@@ -44,8 +44,9 @@ class Field:
             Default: 0. ``cudaMalloc`` aligns a corner of the halo, not the first interior element.
 
     Raises:
-        KernelError: no axis, an unknown ``dtype``, a ``halo`` of another number of axes, a
-            ``pitch`` shorter than the row, or an ``alignment`` or ``offset`` that cuts elements.
+        KernelError: a name that is no text, no axis, an unknown ``dtype``, a ``halo`` of another
+            number of axes, a ``pitch`` shorter than the row, or an ``alignment`` or ``offset`` that
+            cuts elements.
 
     Example:
         >>> import perfassert as pa
@@ -72,6 +73,7 @@ class Field:
         alignment: int = 256,
         offset: int = 0,
     ) -> None:
+        check_kind(name, str, "a field's name", KernelError)
         where = f"field {in_short(name)}"
         _check_dtype(where, dtype)
         extents = to_integers(shape, f"{where}: shape", KernelError, minimum=1)

@@ -28,10 +28,10 @@ LIMITERS = (
 
 UNSATURATED = ("latency", "parallelism")
 """Limiters of a launch that keeps no resource busy."""
-_TEXTS = (
-    "kernel", "device", "device_digest", "model_version", "limiter", "roofline_limiter",
-    "confidence",
-)  # fmt: skip
+_TEXTS = ("kernel", "device", "device_digest", "model_version")
+_WORDS = {
+    "limiter": ("", *LIMITERS), "roofline_limiter": ("", *LIMITERS), "confidence": CONFIDENCES,
+}  # fmt: skip
 
 
 V = TypeVar("V", bound="PredictionValues")
@@ -345,6 +345,7 @@ def read_values(kind: type[V], data: Mapping[str, Any]) -> V:
     root = DataNode(data, "prediction")
     threads, updates = root["threads"].integer(1), root["updates"].integer(1)
     texts: dict[str, Any] = {key: root[key].text() for key in _TEXTS}
+    texts |= {key: root[key].word(words) for key, words in _WORDS.items()}
     return kind(
         **texts,
         kernel_kind=_read_kernel_kind(root),

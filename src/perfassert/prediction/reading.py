@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
-from perfassert.errors import PredictionDataError
+from perfassert.errors import PredictionDataError, in_short
 from perfassert.quantity import Quantity, to_integer, to_real
 
 T = TypeVar("T")
@@ -57,12 +57,16 @@ class DataNode:
         """Return the value as a text."""
         return self._require_type(str, "a text")
 
+    def word(self, words: Sequence[str]) -> str:
+        """Return the value, one of several words."""
+        if self.value not in words:
+            shown = ", ".join(word or "empty" for word in words)
+            raise self.fail(f"must be one of {shown}, not {in_short(self.value)}")
+        return str(self.value)
+
     def one_of(self, kinds: type[E]) -> E:
         """Return the member of an enumeration that has this value."""
-        values = [member.value for member in kinds]
-        if self.value not in values:
-            raise self.fail(f"must be one of {', '.join(values)}")
-        return kinds(self.value)
+        return kinds(self.word([member.value for member in kinds]))
 
     def integer(self, minimum: int = 0) -> int:
         """Return the value as an integer."""
