@@ -83,6 +83,13 @@ def test_an_unknown_finding_is_a_mistake_with_a_hint(library, capsys):
     assert "spills" in shown.err
 
 
+@pytest.mark.parametrize("kinds", ["", ",", "spills,"])
+def test_a_list_of_findings_without_a_name_is_a_mistake(library, capsys, kinds):
+    code, shown = _run(capsys, "lib", "--fail-on", kinds)
+    assert code == 2
+    assert "--fail-on: no finding is called ''; known: " in shown.err
+
+
 def test_pins_fail_both_ways(library, capsys):
     assert _run(capsys, "lib", "--pin", "kernels.toml")[0] == 0
     assert _run(capsys, "lib", "--check", "kernels.toml")[0] == 0

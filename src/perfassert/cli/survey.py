@@ -90,10 +90,12 @@ def _kinds(text: str | None) -> tuple[str, ...]:
     """Read the kinds of ``--fail-on``, before anything is compiled."""
     from perfassert.frontends.cuda.code_findings import KINDS
 
-    named = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is None:
+        return ()
+    named = tuple(part.strip() for part in text.split(","))
     for name in named:
         if name not in (*KINDS, "any"):
-            hint = close_matches(name, KINDS) or f"; known: {', '.join(KINDS)}"
+            hint = close_matches(name, KINDS) or f"; known: {', '.join(KINDS)}, or any"
             raise ExpectationError(f"--fail-on: no finding is called {name!r}{hint}")
     return KINDS if "any" in named else named
 
