@@ -97,6 +97,16 @@ class TestWithoutToolchain:
         ):
             pa.from_cubin(self.saxpy, trip_counts={"k.cu:3": count})
 
+    def test_trip_counts_of_code_without_lines(self, tmp_path):
+        """Loops are named by their lines."""
+        path = tmp_path / "saxpy.sass"
+        lines = self.saxpy.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if "//## File" not in line))
+        kernel = pa.from_cubin(path, trip_counts={"saxpy.cu:13": 1})
+        message = "has no line information.*compile it with -lineinfo"
+        with pytest.raises(LaunchError, match=message):
+            pa.predict(kernel, pa.Launch(8, 128, {"n": 9}), A100)
+
     def test_missing_argument(self):
         with pytest.raises(LaunchError, match=r"'saxpy_grid_stride' needs its argument 'n' for"):
             pa.predict(pa.from_cubin(self.saxpy), pa.Launch(8, 128, {"x": pa.Buffer((9,))}), A100)

@@ -289,11 +289,10 @@ class Binder:
             return self._as_counted(loop, counted)
         if loop.trips is None or unsolved:
             reason = _trip_count_reason(loop.reason or self.why_undecided(loop.trips), counted)
-            where = loop.name or "file:line"
             trips = self._guess(number)
             guess = self.assume(
                 f"a loop is taken to run {trips} time{'s' * (trips != 1)}: {reason}; "
-                f"say trip_counts={{{where!r}: …}}", loop.span, "trip count",
+                f"{_trip_count_step(loop.name)}", loop.span, "trip count",
             )  # fmt: skip
             return LoopRange(trips, trips, assumed=True, rests_on=(guess,))
         guesses = (
@@ -554,10 +553,22 @@ def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
     return f"{reason}, on the content of {what}: describe it by pa.Buffer"
 
 
+def _trip_count_step(name: str) -> str:
+    """Return what to do about a guessed trip count of the loop with this name."""
+    if not name:
+        return "compile with -lineinfo, so that its trip count can be said"
+    return f"say trip_counts={{{name!r}: …}}"
+
+
 def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
-    """Raises :class:`UnreadOverride` for a key that names no loop of the program."""
+    """Raise :class:`UnreadOverride` for a key that names no loop of the program."""
     known = {key for loop in program.loops for key in loop_keys(loop)}
     for key in trip_counts:
+        if program.loops and not known:
+            raise UnreadOverride(
+                f"trip_counts[{key!r}]: the code has no line information, by which loops are "
+                "named; compile it with -lineinfo"
+            )
         if key not in known:
             shown = sorted({loop.name for loop in program.loops if loop.name})
             near = close_matches(key, shown) or f"; its loops: {', '.join(shown) or 'none'}"
