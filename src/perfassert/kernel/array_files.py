@@ -10,10 +10,11 @@ import io
 import lzma
 import os
 import zlib
+from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -41,15 +42,21 @@ def read_array(place: str) -> Array:
         LaunchError: there is no such file, or it is damaged.
     """
     path, part = file_and_part(place)
-    readers = {".npy": _from_file, ".npz": _from_archive, ".mtx": _from_matrix}
-    reader = readers.get(Path(path).suffix.lower())
-    if reader is None:
+    suffix = Path(path).suffix.lower()
+    if suffix not in _READERS:
         raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
+    reader, step = _READERS[suffix]
     try:
         array = reader(path, part)
+    except FileNotFoundError:
+        folder = "" if Path(path).is_absolute() else f" in {Path.cwd()}"
+        raise LaunchError(f"{path} cannot be read: there is no such file{folder}") from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise LaunchError(f"{path} cannot be read: {why}; name a file to read") from None
     except _DAMAGED as error:
         why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
-        raise LaunchError(f"{path} cannot be read: {why}; write it again") from None
+        raise LaunchError(f"{path} cannot be read: {why}; {step}") from None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
         what = getattr(array, "dtype", "no array")
         raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
@@ -71,25 +78,39 @@ def _from_file(path: str, part: str) -> Array:
     if part:
         raise LaunchError(f"{path} holds one array, which has no name; leave out ':{part}'")
     with open_file(path) as file:  # which numpy leaves open where it fails
+        _check_beginning(file, np.lib.format.MAGIC_PREFIX, "array")
         loaded: Array = np.load(file, allow_pickle=False)
         return loaded
 
 
 def _from_archive(path: str, part: str) -> Array:
-    with open_file(path) as file, np.load(file, allow_pickle=False) as archive:
-        names = archive.files
-        if not part and len(names) == 1:
-            part = names[0]
-        if part not in names:
-            raise LaunchError(
-                f"{path} holds {', '.join(names)}; name one behind a colon"
-                f"{close_matches(part, names) or f': {path}:{names[0]}'}"
-                if names else f"{path} holds no array"
-            )  # fmt: skip
-        if any(member.file_size > _UNPACKED for member in archive.zip.infolist()):
-            raise LaunchError(f"{path} holds more than 1 GiB unpacked; write a part of it")
-        array: Array = archive[part]
-        return array
+    with open_file(path) as file:
+        _check_beginning(file, b"PK", "archive of arrays")
+        with np.load(file, allow_pickle=False) as archive:
+            return _member(path, part, archive)
+
+
+def _check_beginning(file: BinaryIO, expected: bytes, what: str) -> None:
+    """Raise an error unless a file begins as numpy writes it; numpy takes others for pickles."""
+    if file.read(len(expected)) != expected:
+        raise ValueError(f"it is no {what} that numpy has written")
+    file.seek(0)
+
+
+def _member(path: str, part: str, archive: Any) -> Array:
+    names = archive.files
+    if not part and len(names) == 1:
+        part = names[0]
+    if part not in names:
+        raise LaunchError(
+            f"{path} holds {', '.join(names)}; name one behind a colon"
+            f"{close_matches(part, names) or f': {path}:{names[0]}'}"
+            if names else f"{path} holds no array"
+        )  # fmt: skip
+    if any(member.file_size > _UNPACKED for member in archive.zip.infolist()):
+        raise LaunchError(f"{path} holds more than 1 GiB unpacked; write a part of it")
+    array: Array = archive[part]
+    return array
 
 
 def _from_matrix(path: str, part: str) -> Array:
@@ -132,6 +153,14 @@ def _from_matrix(path: str, part: str) -> Array:
     if part == "values":
         return value[order]
     return np.searchsorted(row[order], np.arange(rows + 1)).astype(np.int32)
+
+
+_READERS: Mapping[str, tuple[Callable[[str, str], Array], str]] = {
+    ".npy": (_from_file, "write an array of numbers with numpy.save"),
+    ".npz": (_from_archive, "write arrays of numbers with numpy.savez"),
+    ".mtx": (_from_matrix, "write the matrix again"),
+}
+"""Suffix → reader of such files, and the next step if one is damaged."""
 
 
 def _lie_within(places: Array, most: int) -> bool:
