@@ -339,6 +339,35 @@ def test_an_impossible_value_in_the_ini_file_is_one_usage_error(project, key, va
     assert result.stderr.str().count(message) == 1
 
 
+def test_errors_show_the_line_of_the_test(pytester):
+    """Also where they pass through the standard library, or code that it generates."""
+    pytester.makepyfile(
+        """
+        import perfassert as pa
+
+        def test_through_a_cached_property(perf):
+            copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=64)], loads=["a[x + n]"])
+            perf(copy, pa.Launch(1, 32))  # lacks n
+
+        def test_through_generated_code():
+            pa.Latency(issue=0, completion=4)  # takes time
+
+        def test_through_a_function_of_its_own():
+            copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=64)], loads=["a[x]"])
+            def fail(*_):
+                raise pa.GraphError("mine")  # own line
+            pa.rank([32], "a100", kernel=copy, domain=64, predictor=fail)
+        """
+    )
+    result = run(pytester, "--perf-device", "a100")
+    text = result.stdout.str()
+    result.assert_outcomes(failed=3)
+    for line in ("# lacks n", "# takes time", "# own line"):
+        assert re.search(f"^>.*{line}$", text, re.M)
+    assert "functools" not in text
+    assert "<string>" not in text
+
+
 def test_modules_of_perfassert_are_those_that_run_without_pytest(pytester):
     """Asserts of tests are rewritten; of some 300 modules of ours none is compiled anew.
 

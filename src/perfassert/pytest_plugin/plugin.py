@@ -7,6 +7,7 @@ hook that needs it, so that a run without ``perf`` pays nothing.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -44,7 +45,8 @@ _AHEAD: pytest.StashKey[AheadOfTests] = pytest.StashKey()
 _LAYOUT = pytest.StashKey[layout.Layout]()
 _REWRITTEN = frozenset(("AssertionError", "@pytest_ar"))
 """Names in a function whose asserts pytest has rewritten."""
-_OWN_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"
+_NOT_OF_TESTS = {"perfassert", *sys.stdlib_module_names}
+"""Packages whose frames below a test are no code of the test: we call the standard library, too."""
 _OUTPUT_KEY = "perfassert_usage_errors"
 _BASELINES = "__perf__"  # the folder has files of the same names
 
@@ -307,7 +309,8 @@ def _cut_own_frames(error: Exception) -> None:
     """End the traceback of an error of ours where it leaves the test: the rest helps nobody."""
     last, frame = None, error.__traceback__
     while frame is not None:
-        if not frame.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        module = str(frame.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _NOT_OF_TESTS:
             last = frame
         frame = frame.tb_next
     if last is not None:
