@@ -7,11 +7,11 @@ from perfassert.comparison.kernel_pairs import By, likeness, pairs
 from perfassert.frontends.cuda.inventory import KernelInfo
 
 
-def info(name, digest="", mix=None, arch="sm_80"):
+def info(name, digest="", mix=None, arch="sm_80", mangled=""):
     return KernelInfo(
-        name=name, mangled=f"_Z{name}", arch=arch, registers=8, spill_bytes=0, stack_bytes=0,
-        shared_bytes=0, barriers=0, code_bytes=64, mix=mix or {"move": 1}, accesses={},
-        digest=digest or name, control_flow="",
+        name=name, mangled=mangled or f"_Z{name}", arch=arch, registers=8, spill_bytes=0,
+        stack_bytes=0, shared_bytes=0, barriers=0, code_bytes=64, mix=mix or {"move": 1},
+        accesses={}, digest=digest or name, control_flow="",
     )  # fmt: skip
 
 
@@ -66,6 +66,53 @@ def test_a_kernel_that_is_only_somewhat_alike_is_gone():
 def test_one_name_in_two_files_stays_two():
     found = pairs([info("a", "1"), info("a", "2")], [info("a", "2"), info("a", "3")])
     assert [(p.base.digest, p.head.digest) for p in found] == [("1", "3"), ("2", "2")]
+
+
+def overload(parameters, digest, mix=None):
+    """Return a kernel f with these parameters, in the mangled form."""
+    return info("f", digest, mix, mangled=f"_Z1f{parameters}")
+
+
+def digests(found):
+    return [(p.base and p.base.digest, p.head and p.head.digest) for p in found]
+
+
+def test_overloads_that_gain_a_parameter_keep_what_distinguishes_them():
+    """All four gain a float; their tags are what they had, and they are listed in another order."""
+    tags = {f"LES{a}MRT{b}": f"3LESILi{a}EE3MRTILi{b}EE" for a in "01" for b in "01"}
+    base = [overload(f"iPfS_{tag}", name) for name, tag in tags.items()]
+    head = [overload(f"iPfS_f{tag}", f"{name}+") for name, tag in reversed(tags.items())]
+    assert digests(pairs(base, head)) == [(name, f"{name}+") for name in tags]
+
+
+def test_overloads_whose_types_all_change_are_distinguished_by_code():
+    base = [overload("Pii", "1"), overload("Pfi", "2")]
+    assert digests(pairs(base, [overload("Pdi", "2"), overload("Psi", "1")])) == [
+        ("1", "1"),
+        ("2", "2"),
+    ]
+    mixes = [{"move": 9, "fp32": 2}, {"move": 30}]
+    base = [overload("Pii", "1", mixes[0]), overload("Pfi", "2", mixes[1])]
+    head = [overload("Pdi", "3", mixes[1]), overload("Psi", "4", {"move": 10})]
+    assert digests(pairs(base, head)) == [("1", "4"), ("2", "3")]
+
+
+def test_overloads_that_nothing_distinguishes_are_gone_and_new():
+    base, head = [overload("Pi", "1"), overload("Pf", "2")], [overload("Pd", "3")]
+    assert digests(pairs(base, head)) == [("1", None), ("2", None), (None, "3")]
+    assert digests(pairs(base[:1], head)) == [("1", "3")]
+
+
+def test_a_kernel_of_internal_linkage_keeps_its_signature():
+    """The symbol has the digest of the file in it; the overload with a float stays that."""
+
+    def static(digest, file, kind):
+        name = "(anonymous namespace)::f"
+        return info(name, digest, mangled=f"_ZN34_GLOBAL__N__{file}_4_k_cu_f_12341fE{kind}")
+
+    base = [static("1", "0000000a", "Pf"), static("2", "0000000a", "Pi")]
+    head = [static("3", "0000000b", "Pi"), static("4", "0000000b", "Pf")]
+    assert digests(pairs(base, head)) == [("1", "4"), ("2", "3")]
 
 
 KERNELS = st.lists(

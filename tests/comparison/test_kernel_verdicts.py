@@ -11,7 +11,7 @@ from perfassert.comparison.status import Status
 from perfassert.frontends.cuda.inventory import KernelInfo
 
 USUAL = {
-    "name": "k", "mangled": "_Zk", "arch": "sm_80", "registers": 32, "spill_bytes": 8,
+    "name": "k", "mangled": "_Z1kPf", "arch": "sm_80", "registers": 32, "spill_bytes": 8,
     "stack_bytes": 8, "shared_bytes": 1024, "barriers": 1, "code_bytes": 256, "mix": {"move": 4},
     "accesses": {"global_load 8 B": 2, "global_store 4 B": 1}, "digest": "1", "control_flow": "",
 }  # fmt: skip
@@ -116,3 +116,20 @@ def test_a_kernel_that_is_worse_fails_where_the_word_is_said():
     )
     assert result.fails(parse("worse"), allow_gone=False)
     assert not result.fails(parse("registers +8"), allow_gone=False)
+
+
+def overload(parameters, digest):
+    return {"name": "k", "mangled": f"_Z1k{parameters}", "digest": digest}
+
+
+def test_overloads_are_shown_with_what_distinguishes_them():
+    base = side("base", overload("Pfi", "1"), overload("Pdi", "2"))
+    head = side("head", overload("Pfi", "1"), overload("Pdi", "3"), overload("Psi", "4"))
+    names = {k.shown_name for k in diff(base, head, parse("")).kernels}
+    assert names == {"k(float*, …)", "k(double*, …)", "k(short*, …)"}
+    assert "same: k(double*, …) (sm_80)" in text(diff(base, head, parse("")))
+
+
+def test_a_kernel_that_gains_a_parameter_has_one_name():
+    result = diff(side("base", overload("Pf", "1")), side("head", overload("Pfi", "2")), parse(""))
+    assert [k.shown_name for k in result.kernels] == ["k"]

@@ -59,8 +59,8 @@ def _kernels(options: argparse.Namespace) -> int:
     for file in options.file:
         with progress(f"kernels of {file}") as bar:
             pairs += _kernels_of_path(Path(file), arch, given, bar)
-    files = [file for file, i in pairs if _matches(i, options.filter)]
-    kept = [i for _, i in pairs if _matches(i, options.filter)]
+    pairs = [(file, i) for file, i in pairs if _matches(i, options.filter)]
+    kept = [i for _, i in pairs]
     shares = [_occupancy(i, options.block, device) for i in kept]
     if options.json:
         rows = [
@@ -69,8 +69,7 @@ def _kernels(options: argparse.Namespace) -> int:
         ]
         print(json.dumps(rows))
     else:
-        where = files if len({*files}) > 1 else []
-        say(_kernel_table(kept, shares, options.block is not None, where))
+        say(_kernel_table(kept, shares, options.block is not None, [file for file, _ in pairs]))
     return 0
 
 
@@ -105,17 +104,18 @@ def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> fl
 def _kernel_table(
     infos: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
 ) -> Text:
-    """Return the table of kernels; ``files`` names the file of each if there are several."""
-    from perfassert.frontends.toolchain.names import short_name
+    """Return the table of kernels; it shows ``files``, those of each, if there are several."""
+    from perfassert.frontends.toolchain.labels import kernel_labels
 
     header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",
               "digest", "control flow"]  # fmt: skip
     rows: list[list[object]] = []
-    for i, share in zip(infos, shares, strict=True):
+    labels = kernel_labels([(file, i.mangled) for file, i in zip(files, infos, strict=True)])
+    for label, i, share in zip(labels, infos, shares, strict=True):
         most = sorted(i.mix.items(), key=lambda item: (-item[1], item[0]))[:3]
         mix = ", ".join(f"{count} {name}" for name, count in most)
         rows.append(
-            [short_name(i.name), i.arch, i.registers, f"{i.spill_bytes} B", f"{i.stack_bytes} B",
+            [label, i.arch, i.registers, f"{i.spill_bytes} B", f"{i.stack_bytes} B",
              f"{i.shared_bytes} B", i.barriers, f"{i.code_bytes} B", mix, i.digest[:_DIGITS],
              i.control_flow[:_DIGITS]]
         )  # fmt: skip
@@ -123,7 +123,7 @@ def _kernel_table(
             rows[-1].append("does not fit" if share is None else f"{share:.0%}")
     if block:
         header.append("occupancy")
-    if files:
+    if len({*files}) > 1:
         header.insert(1, "file")
         for row, file in zip(rows, files, strict=True):
             row.insert(1, file)

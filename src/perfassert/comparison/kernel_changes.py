@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.status import ORDER, Status, count
 from perfassert.comparison.weighing import occupancy_of, weigh
 from perfassert.frontends.cuda.inventory import Code, KernelInfo
-from perfassert.frontends.toolchain.names import short_name
+from perfassert.frontends.toolchain.labels import kernel_labels
 from perfassert.hardware.load import device_of
 from perfassert.hardware.model import Device
 
@@ -64,7 +64,8 @@ class KernelDiff:
     A new kernel has all its numbers in ``changes``. ``file`` is its path below the given folder,
     empty if a file was given; ``path`` is the whole path. ``failures`` are exceeded limits in
     words; ``reason`` says why it is broken; ``proposed`` are times at a launch that was not
-    recorded.
+    recorded. ``shown_name`` is the short name of the kernel, with what distinguishes it from other
+    kernels of its file; for a renamed kernel, both names.
     """
 
     status: Status
@@ -77,6 +78,7 @@ class KernelDiff:
     failures: tuple[str, ...] = ()
     reason: str = ""
     proposed: ProposedTimes | None = None
+    shown_name: str = ""
 
     @property
     def shown_file(self) -> str:
@@ -92,17 +94,8 @@ class KernelDiff:
     @property
     def name(self) -> str:
         """Name of the kernel in the head; for a renamed kernel, both names."""
-        return " → ".join(self._names)
-
-    @property
-    def shown_name(self) -> str:
-        """Name of the kernel as tables show it."""
-        return " → ".join(map(short_name, self._names))
-
-    @property
-    def _names(self) -> tuple[str, ...]:
         base, head = self.pair.base, self.pair.head
-        return tuple(dict.fromkeys(side.name for side in (base, head) if side))
+        return " → ".join(dict.fromkeys(side.name for side in (base, head) if side))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +140,13 @@ def diff(
     places = {id(p.info): p for side in (base, head) for p in side.kernels}
     sizes = [(block, device) for block in blocks] if device else []
     files = {key: placed.file for key, placed in places.items()}
+    labels = {**_labels(base), **_labels(head)}
     weighed_on = {a: device if sizes else device_of(a) for a in {i.arch for i in _infos(head)}}
     kernels = [
-        _compare_pair(pair, places[id(pair.known)], head, limits, sizes, weighed_on)
+        replace(
+            _compare_pair(pair, places[id(pair.known)], head, limits, sizes, weighed_on),
+            shown_name=_shown_name(pair, labels),
+        )
         for pair in pairs(_infos(base), _infos(head), lambda info: files[id(info)])
     ]
     kernels.sort(key=worst_first)
@@ -157,6 +154,19 @@ def diff(
     broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
     notes = tuple(_conversion_note(side) for side in (base, head) if side.converted)
     return CodeDiff(base.name, head.name, tuple(kernels), broken, notes)
+
+
+def _labels(side: CodeSide) -> Mapping[int, str]:
+    """Return the short name of each kernel of a side, by the ``id`` of its information."""
+    labels = kernel_labels([(placed.file, placed.info.mangled) for placed in side.kernels])
+    return {id(placed.info): label for placed, label in zip(side.kernels, labels, strict=True)}
+
+
+def _shown_name(pair: Pair, labels: Mapping[int, str]) -> str:
+    base, head = pair.base, pair.head
+    if base is not None and head is not None and base.mangled == head.mangled:
+        return labels[id(head)]
+    return " → ".join(dict.fromkeys(labels[id(info)] for info in (base, head) if info))
 
 
 def _conversion_note(side: CodeSide) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfassert.comparison.github import annotation
 from perfassert.comparison.revisions import relative_to_roots
-from perfassert.frontends.toolchain.names import short_name
+from perfassert.frontends.toolchain.labels import kernel_labels
 from perfassert.quantity import round_significant
 from perfassert.report.markdown_parts import LIMIT, Capped, code, words
 from perfassert.report.markdown_parts import table as markdown_table
@@ -38,13 +38,13 @@ def headline(survey: Survey) -> str:
 
 def text(survey: Survey, changes: Sequence[PinChange] | None = None) -> Text:
     """Return the command's output: the worst kernels, unreadable files, changes since the pins."""
-    wasteful = [row for row in survey.rows if row.findings]
+    wasteful = _wasteful(survey)
     parts: list[Any] = [headline(survey)]
     if survey.devices:
         known = ", ".join(f"{name} for {arch}" for arch, name in survey.devices.items())
         parts[0] += f"\noccupancy: {known}"
     if wasteful:
-        parts.append(table(_HEADER, [_cells(row) for row in wasteful[:_ROWS]]))
+        parts.append(table(_HEADER, [_cells(*one) for one in wasteful[:_ROWS]]))
     if len(wasteful) > _ROWS:
         parts.append(f"… and {len(wasteful) - _ROWS} more; --json has all")
     parts += [f"{file}: not read: {' '.join(why.split())}" for file, why in survey.broken.items()]
@@ -59,13 +59,16 @@ def _change_lines(changes: Sequence[PinChange]) -> Iterator[str]:
         yield f"{kind}: {change.kernel} in {change.file}: {change.text}"
 
 
-def _cells(row: SurveyRow) -> tuple[object, ...]:
+def _wasteful(survey: Survey) -> list[tuple[SurveyRow, str]]:
+    """Return the kernels that have findings, each with its short name among all kernels."""
+    labels = kernel_labels([(row.file, row.info.mangled) for row in survey.rows])
+    return [(row, name) for row, name in zip(survey.rows, labels, strict=True) if row.findings]
+
+
+def _cells(row: SurveyRow, name: str) -> tuple[object, ...]:
     info = row.info
     findings = "; ".join(f"{f.kind}: {f.message}" for f in row.findings)
-    return (
-        short_name(info.name), row.file, info.arch, info.registers, f"{info.spill_bytes} B",
-        findings,
-    )  # fmt: skip
+    return (name, row.file, info.arch, info.registers, f"{info.spill_bytes} B", findings)
 
 
 def markdown(survey: Survey, changes: Sequence[PinChange] | None = None, limit: int = LIMIT) -> str:
@@ -76,10 +79,10 @@ def markdown(survey: Survey, changes: Sequence[PinChange] | None = None, limit: 
         mark = "🟠" if change.worse else "🟢"
         out.add(f"{mark} {code(change.kernel)} in {words(change.file)}: {words(change.text)}")
     rows = [
-        (code(short_name(row.info.name)), words(row.file), words(row.info.arch),
+        (code(name), words(row.file), words(row.info.arch),
          str(row.info.registers), f"{row.info.spill_bytes} B",
          "<br>".join(words(f"{f.kind}: {f.message}") for f in row.findings))
-        for row in survey.rows if row.findings
+        for row, name in _wasteful(survey)
     ]  # fmt: skip
     if rows:
         out.add(markdown_table(_HEADER, rows[:_ROWS], right=(3, 4)))
