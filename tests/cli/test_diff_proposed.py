@@ -54,3 +54,31 @@ def test_a_structure_has_no_launch_to_propose(tmp_path, capsys):
     (kernel,) = json.loads(shown)["kernels"]
     assert kernel["proposed"] is None
     assert code in (0, 1)
+
+
+ROWS = """
+extern "C" __global__ void blur(float* out, const float* in, int rows, int columns) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x > 0 && y > 0 && x < columns && y < rows) out[y * columns + x] = in[INDEX] * 2;
+}
+"""
+
+
+def test_a_launch_has_the_dimensions_that_the_code_reads(tmp_path, capsys):
+    """Threads of one row alone would do nothing: the guard keeps the border from storing."""
+    rows = ROWS.replace("INDEX", "y * columns + x - 1")
+    columns = ROWS.replace("INDEX", "x * rows * 3 + y * 7 - 1 + x / 3 + y / 5")
+    code, shown = _diff(tmp_path, capsys, rows, columns)
+    assert code == 1
+    assert "1024×1024 threads, block 32×8, which is" in " ".join(shown.split())
+
+
+def test_times_of_threads_that_store_nothing_are_not_compared(tmp_path, capsys):
+    """The proposed value of the argument makes the guard fail on both sides."""
+    guard = "if (n != (1 << 20))"
+    sides = (WIDE, NARROW)
+    sides = [s.replace("* b)", "* b, int n)").replace("a[", f"{guard} a[", 1) for s in sides]
+    _, shown = _diff(tmp_path, capsys, *sides, "--json")
+    (kernel,) = json.loads(shown)["kernels"]
+    assert kernel["status"] == "worse"
+    assert kernel["proposed"] is None

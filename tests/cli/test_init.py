@@ -136,6 +136,8 @@ def test_the_name_of_a_file_becomes_no_code(tmp_path, monkeypatch, name, output)
 
 def test_tests_of_templates_have_short_names_of_their_own():
     name = "ns::Reduce<ns::Policy<float, " + "ns::It<int>, " * 30 + "4> >"
-    infos = [SimpleNamespace(name=name, mangled=f"m{i}", max_threads=0) for i in range(2)]
+    infos = [
+        SimpleNamespace(name=name, mangled=f"m{i}", max_threads=0, coordinates=()) for i in range(2)
+    ]
     tests = [one.test for one in suggest_tests(infos, [(), ()])]
     assert tests == ["Reduce_Policy", "Reduce_Policy_2"]

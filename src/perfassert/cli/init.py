@@ -176,7 +176,7 @@ def suggest_tests(
         taken.add(test)
         plain = [p for p in parameters if not p.pointer]
         launch = launch_of(info.name, launches)
-        block = choose_block(launch, info.max_threads)
+        block = choose_block(launch, info.max_threads, info.coordinates)
         domain = DOMAINS[len(block) - 1]
         args = {p.name: start_value(p, domain) for p in plain if not is_structure(p)}
         others = tuple(p.name for p in plain if is_structure(p))

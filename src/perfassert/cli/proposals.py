@@ -44,11 +44,11 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
     known = parameters(source, device(name).arch, **given)
     chosen = fits(options.kernel, [*known]) if options.kernel else [*known]
     names = [without_parameters(demangle(mangled)) for mangled in chosen]
-    bounds = [
-        i.max_threads for i in kernels(source, device(name).arch, **given) if i.mangled in chosen
-    ]
+    infos = [i for i in kernels(source, device(name).arch, **given) if i.mangled in chosen]
+    bounds = [i.max_threads for i in infos if i.max_threads]
+    coordinates = [c for i in infos for c in i.coordinates]
     only = names[0] if len(names) == 1 else ""
-    block = proposed_block(source, only, min(filter(None, bounds), default=0))
+    block = proposed_block(source, only, min(bounds, default=0), coordinates)
     domain = DOMAINS[len(block) - 1]
     extents = {"domain": ",".join(map(str, domain)), "block": ",".join(map(str, block))}
     words += [word for key, text in extents.items() for word in (f"--{key}", text)]

@@ -98,10 +98,15 @@ def _times(
     readings: tuple[Reading, Reading],
     device: Device | None,
 ) -> ProposedTimes | None:
-    """Predict both sides of a kernel; None without a launch to propose, or where guesses differ."""
+    """Predict both sides of a kernel.
+
+    None without a launch to propose, where no thread of it stores anything, or where guesses
+    differ.
+    """
     arch = kernel.pair.known.arch
     target = device if device is not None and device.arch == arch.rstrip("af") else device_of(arch)
     infos = (kernel.pair.base, kernel.pair.head)
+    coordinates = [c for info in infos if info for c in info.coordinates]
     predictions: list[Prediction] = []
     block: tuple[int, ...] = ()
     for info, placed_kernels, reading in zip(infos, sides, readings, strict=True):
@@ -110,12 +115,13 @@ def _times(
             return None
         try:
             name = without_parameters(placed.info.name)
-            block = block or proposed_block(placed.path, name, placed.info.max_threads)
+            block = block or proposed_block(placed.path, name, placed.info.max_threads, coordinates)
             predictions.append(_predict(placed, reading, block, target))
         except PerfAssertError:
             return None
     base, head = predictions
-    if head.probability_faster(base) is None:
+    is_idle = any(prediction.volumes.l2_store.total == 0 for prediction in predictions)
+    if is_idle or head.probability_faster(base) is None:
         return None
     extent = "×".join(map(str, block))
     threads = "×".join(map(str, DOMAINS[len(block) - 1]))

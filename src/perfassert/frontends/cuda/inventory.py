@@ -35,6 +35,8 @@ from perfassert.system.temporary import temporary_folder
 _INSTRUCTION = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*([^;\n]*)", re.MULTILINE
 )
+_COORDINATE = re.compile(r"\bSR_(TID|CTAID)\.([XYZ])\b")
+_BUILT_IN = {"TID": "threadIdx", "CTAID": "blockIdx"}
 _STACK_WORD = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
 _WORDS = {"64": 2, "128": 4}
 _SPACES = ("global_", "shared_", "local_")
@@ -98,6 +100,7 @@ class KernelInfo:
         accesses: memory instructions by class and width of a thread: ``"global_load 16 B"``.
         digest: digest of the machine code with called functions, whatever its name and path.
         control_flow: digest of opcodes and jumps alone, whatever the registers.
+        coordinates: those of threads and blocks that the code reads: ``"blockIdx.y"``.
         max_threads: the largest block that its launch bounds allow; 0 without launch bounds.
         register_limit: the most registers that an option of the compiler allows; 0 without one.
         findings: what its code shows by itself, the costliest first: only where ``perfassert
@@ -123,6 +126,7 @@ class KernelInfo:
     accesses: Mapping[str, int]
     digest: str
     control_flow: str
+    coordinates: tuple[str, ...] = ()
     max_threads: int = 0
     register_limit: int = 0
     findings: tuple[CodeFinding, ...] = ()
@@ -342,7 +346,13 @@ def _to_json(infos: Sequence[KernelInfo]) -> list[dict[str, Any]]:
 
 def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
     infos = tuple(
-        KernelInfo(**{**info, "findings": tuple(CodeFinding(**f) for f in info["findings"])})
+        KernelInfo(
+            **{
+                **info,
+                "coordinates": tuple(info["coordinates"]),
+                "findings": tuple(CodeFinding(**f) for f in info["findings"]),
+            }
+        )
         for info in data
     )
     _note_code(infos)
@@ -427,7 +437,7 @@ def _without_code(cubin: Cubin, name: str, arch: str) -> KernelInfo:
     )
 
 
-_OF_CODE = ("spill_bytes", "mix", "accesses", "control_flow")
+_OF_CODE = ("spill_bytes", "mix", "accesses", "control_flow", "coordinates")
 
 
 def _with_code(info: KernelInfo, text: str, findings: bool) -> KernelInfo:
@@ -442,8 +452,14 @@ def _with_code(info: KernelInfo, text: str, findings: bool) -> KernelInfo:
         mix=dict(sorted(mix.items())),
         accesses=_access_widths(code, info.arch),
         control_flow=_control_flow(text, instructions),
+        coordinates=_coordinates(code),
         findings=find_in_code(text, spill_bytes) if findings else (),
     )
+
+
+def _coordinates(code: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    registers = (m for _, operands in code if (m := _COORDINATE.search(operands)))
+    return tuple(sorted({f"{_BUILT_IN[m[1]]}.{m[2].lower()}" for m in registers}))
 
 
 def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
