@@ -60,6 +60,22 @@ def file_name(text: str) -> str:
     return _OCTAL.sub(lambda m: os.fsdecode(bytes(int(o, 8) for o in m[0].split("\\")[1:])), text)
 
 
+def without_folder(text: str, folder: str | os.PathLike[str]) -> str:
+    """Return a text in which the paths below a folder are relative to it.
+
+    The folder may be relative to the current one; the text then has relative or absolute paths.
+
+    Example:
+        >>> without_folder("/a/src/k.cu:1: in /a/src/h.cuh", "/a/src")
+        'k.cu:1: in h.cuh'
+        >>> without_folder("/a/src/k.cu:1", "src")
+        '/a/src/k.cu:1'
+    """
+    spellings = {os.fspath(folder), os.path.abspath(folder), os.path.realpath(folder)}
+    starts = "|".join(re.escape(os.path.join(one, "")) for one in sorted(spellings, reverse=True))
+    return re.sub(rf"(?<![^\s'\"`(<\[:,;=])(?:{starts})", "", text)
+
+
 DISAGREEMENT = "disagreement"
 """Kind of an assumption: executed warps contradict a closed form; no number on it is safe."""
 INSTANCE = "instance"

@@ -167,6 +167,9 @@ def test_what_cannot_be_read_is_told_beside_the_rest(library, capsys):
     code, shown = _run(capsys, "lib")
     assert code == 0
     assert "broken.cu: not read:" in shown.out
+    code, shown = _run(capsys, "lib/broken.cu")
+    assert code == 2
+    assert shown.err.startswith("perfassert: broken.cu:1:")
     code, shown = _run(capsys, "nowhere.so")
     assert code == 2
     assert "nowhere.so: there is no such file or folder" in shown.err

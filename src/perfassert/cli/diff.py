@@ -17,6 +17,7 @@ from perfassert.cli.forms import add_forms, link_of
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress, raw, say
 from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.source import without_folder
 
 if TYPE_CHECKING:
     from perfassert.comparison.affected import Affected, CommandPattern
@@ -302,7 +303,7 @@ def _read_launches(
     for entry in entries:
         recorded = source_of(entry.kernel)
         file = None if recorded is None else recorded.path
-        place = entry.place.replace(f"{side.folder}{os.sep}", "")  # it may be a worktree of ours
+        place = without_folder(entry.place, side.folder)  # it may be a worktree of ours
         source = "" if file is None else Path(os.path.relpath(file, path.parent)).as_posix()
         if is_own and file is not None and not _is_within(file, side.folder):
             raise LaunchError(

@@ -19,7 +19,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
 from perfassert.frontends.cuda.inventory import Code, Detail, KernelInfo, list_kernels
 from perfassert.frontends.toolchain.containers import holds_code
-from perfassert.source import CUDA_SUFFIXES
+from perfassert.source import CUDA_SUFFIXES, without_folder
 from perfassert.system.confined import open_file
 from perfassert.system.process_pool import Progress, map_in_threads
 from perfassert.system.temporary import temporary_folder
@@ -99,7 +99,7 @@ def side(
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
-            return (), str(error).replace(f"{folder}{os.sep}", "")  # it may be a worktree of ours
+            return (), without_folder(str(error), folder)  # it may be a worktree of ours
 
     if progress:
         progress(0, len(units))

@@ -12,6 +12,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.pytest_plugin.session import Perf, Predicted, metrics_of
 from perfassert.report.diagnosis import diagnosis
 from perfassert.report.sources import findings, relative, sources
+from perfassert.source import without_folder
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
@@ -60,7 +61,7 @@ def _node_id(item: pytest.Item) -> str:
 
 def _message(error: BaseException, root: Path) -> str:
     """Ours are tables; of any other error, its first line."""
-    text = str(error).replace(f"{root}/", "")
+    text = without_folder(str(error), root)
     if isinstance(error, (PerfAssertError, AssertionError)):
         return _ADDRESS.sub("0x…", text) or type(error).__name__
     first = _ADDRESS.sub("0x…", text.partition("\n")[0])
@@ -97,7 +98,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
 def _make_paths_relative(data: dict[str, Any], root: Path) -> None:
     """Files by their place in the project: the same wherever it lies."""
     for assumption in (*data["assumptions"], *data["confidence_reasons"]):
-        assumption["text"] = assumption["text"].replace(f"{root}/", "")
+        assumption["text"] = without_folder(assumption["text"], root)
         if assumption["span"]:
             assumption["span"][0] = relative(assumption["span"][0], root)
     for advice in data.get("advice") or ():
