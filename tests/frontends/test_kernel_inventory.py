@@ -1,6 +1,7 @@
 """``pa.kernels`` and ``perfassert kernels``: facts of every kernel, without a launch."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -10,6 +11,8 @@ from perfassert.cli.main import main
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda import inventory
 from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import compiled_module
 
 pytestmark = pytest.mark.exhaustive(one_in=8)
 
@@ -230,6 +233,63 @@ def test_spills(tmp_path):
     (info,) = pa.kernels(written(tmp_path, SPILLS), "sm_80")
     assert info.registers == 32
     assert 0 < info.spill_bytes <= info.stack_bytes
+
+
+LOCAL = """\
+#include <cstdio>
+__device__ __noinline__ void fill(float* w, int n) { for (int i = 0; i < n; ++i) w[i] = i; }
+__global__ void printing(float* a, int n) {
+  if (a[threadIdx.x] > 3) printf("%d %f\\n", n, a[threadIdx.x]);
+}
+__global__ void indexed(float* a, const int* index) {
+  float w[24];
+  for (int i = 0; i < 24; ++i) w[i] = a[index[i]];
+  for (int i = 0; i < 24; ++i) a[i] += w[index[i + 24]];
+}
+__global__ void passed(float* a, int n) {
+  float w[8];
+  w[0] = a[1], w[1] = a[2], w[7] = 4;
+  fill(w, n);
+  a[threadIdx.x] = w[0] + w[1] + w[7];
+}
+"""
+
+
+def built(tmp_path, text, release=None):
+    """Return the path of a cubin, as if a compiler of that release (125: 12.5) had written it."""
+    made = compiled_module(Source(written(tmp_path, text), "cuda"), "sm_80").cubin
+    path = tmp_path / "k.cubin"
+    pattern = rb"\x04\x37\x04\x00(.{4})"
+    if release is not None:
+        older = b"\x04\x37\x04\x00" + release.to_bytes(4, "little")
+        made = re.sub(pattern, lambda _: older, made, flags=re.DOTALL)
+    path.write_bytes(made)
+    return path
+
+
+def spills(path):
+    inventory._KNOWN_CODE.clear()
+    return {info.name: info.spill_bytes for info in pa.kernels(path)}
+
+
+def test_local_variables_are_no_spills(tmp_path):
+    assert spills(built(tmp_path, LOCAL)) == {"printing": 0, "indexed": 0, "passed": 0}
+
+
+def test_a_kernel_that_spills_and_prints(tmp_path):
+    """The arguments of a printf are on the stack, too, and do not count."""
+    before = spills(built(tmp_path, SPILLS))["spills"]
+    printing = SPILLS.replace("\n}", '\n  if (a[0] > 9) printf("%f %f", a[1], a[2]);\n}')
+    after = spills(built(tmp_path, "#include <cstdio>\n" + printing))["spills"]
+    assert before > 0
+    assert abs(after - before) < 16
+
+
+def test_compilers_that_do_not_record_spills(tmp_path):
+    """What is only stored is the argument of a call; what is also loaded counts."""
+    older = spills(built(tmp_path, LOCAL, release=125))
+    assert (older["printing"], older["indexed"]) == (0, 0)
+    assert spills(built(tmp_path, SPILLS, 125)) == spills(built(tmp_path, SPILLS))
 
 
 def test_errors(tmp_path, library):

@@ -8,6 +8,9 @@ import zipfile
 import pytest
 
 from perfassert.cli.main import main
+from perfassert.comparison.sides import Reading
+from perfassert.frontends.toolchain.elf import Cubin
+from perfassert.survey.survey import survey
 
 pytestmark = pytest.mark.exhaustive(one_in=4)
 
@@ -67,6 +70,23 @@ def test_the_worst_kernel_is_first_and_all_are_listed(library, capsys):
 def test_spills_are_told_with_the_launch_bounds_that_cause_them(library, capsys):
     _, shown = _run(capsys, "lib/spilling.cu")
     assert "launch bounds of 1024 threads and 2 blocks leave 32 registers" in shown.out
+
+
+SAVING = """
+__device__ __noinline__ float deep(float x, int n) { return n ? deep(x * 2 + n, n - 1) * x : x; }
+extern "C" __global__ void saving(float* a, int n) { a[threadIdx.x] = deep(a[threadIdx.x], n); }
+"""
+
+
+def test_a_limit_that_is_far_is_no_cause_of_spills(tmp_path, monkeypatch):
+    """A compiler that does not record spills leaves open what a call has saved on the stack."""
+    (tmp_path / "saving.cu").write_text(SAVING)
+    monkeypatch.setattr(Cubin, "spills", lambda *_: None)
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+    (row,) = survey([tmp_path / "saving.cu"], Reading(arch="sm_80", findings=True)).rows
+    (message,) = [f.message for f in row.findings if f.kind == "spills"]
+    assert message == "16 B of registers in local memory"
+    assert row.info.registers < 64
 
 
 def test_a_finding_fails_only_where_it_is_asked_for(library, capsys):

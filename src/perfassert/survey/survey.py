@@ -10,7 +10,7 @@ from pathlib import Path
 from perfassert.comparison.kernel_changes import Placed
 from perfassert.comparison.sides import Reading, side, without_host_code
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.code_findings import CLIFF, LOCAL_ARRAY, SPILLS, CodeFinding
+from perfassert.frontends.cuda.code_findings import CLIFF, SPILLS, CodeFinding
 from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.hardware.load import device_of
 from perfassert.hardware.model import Device
@@ -112,12 +112,10 @@ def _survey_row(placed: Placed, path: str, device: Device | None) -> SurveyRow:
 def _of_code(info: KernelInfo, device: Device | None) -> Iterator[CodeFinding]:
     """Select the findings of the code that cost something, and say why registers are spilled."""
     limit, cause = _register_limit(info, device)
-    has_array = any(f.kind == LOCAL_ARRAY for f in info.findings)
     for finding in info.findings:
         if finding.kind == SPILLS:
-            if has_array and info.registers < limit - _NEAR_LIMIT:
-                continue  # what is stored at fixed places is the array
-            yield replace(finding, message=f"{finding.message}: {cause}")
+            is_limited = info.registers >= limit - _NEAR_LIMIT
+            yield replace(finding, message=f"{finding.message}: {cause}") if is_limited else finding
         elif finding.cost >= _LEAST_COST or not finding.cost:
             yield finding
 

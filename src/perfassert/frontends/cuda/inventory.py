@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ from perfassert.system.process_pool import cores, map_in_threads
 from perfassert.system.temporary import temporary_folder
 
 _INSTRUCTION = re.compile(
-    r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*([^;\n]*)", re.MULTILINE
+    r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+\{?\s*(?:@!?U?P\w+\s+)?"
+    r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;\n]*)",
+    re.MULTILINE,
 )
 _COORDINATE = re.compile(r"\bSR_(TID|CTAID)\.([XYZ])\b")
 _BUILT_IN = {"TID": "threadIdx", "CTAID": "blockIdx"}
@@ -90,8 +93,9 @@ class KernelInfo:
         mangled: the linker's name.
         arch: architecture of the code: ``"sm_80"``.
         registers: registers per thread.
-        spill_bytes: stack bytes per thread that are stored to at constant addresses, as spilled
-            registers are.
+        spill_bytes: stack bytes per thread that hold spilled registers. Compilers before CUDA 12.6
+            do not record what they spill: there, stack bytes that are both stored and loaded at
+            constant addresses.
         stack_bytes: bytes of stack per thread.
         shared_bytes: bytes of static shared memory per block.
         barriers: barriers that a block uses.
@@ -410,7 +414,12 @@ def _describe(nvdisasm: tools.Tool, module: _Module, detail: Detail) -> tuple[Ke
         infos[info.mangled] = (
             replace(info, **{part: getattr(made, part) for part in _OF_CODE})
             if made
-            else _with_code(info, texts.get(info.mangled, ""), detail.findings)
+            else _with_code(
+                info,
+                texts.get(info.mangled, ""),
+                module.cubin.spills(info.mangled),
+                detail.findings,
+            )
         )
     _note_code([*infos.values()])
     return tuple(infos.values())
@@ -440,12 +449,18 @@ def _without_code(cubin: Cubin, name: str, arch: str) -> KernelInfo:
 _OF_CODE = ("spill_bytes", "mix", "accesses", "control_flow", "coordinates")
 
 
-def _with_code(info: KernelInfo, text: str, findings: bool) -> KernelInfo:
+def _with_code(
+    info: KernelInfo, text: str, spills: frozenset[int] | None, findings: bool
+) -> KernelInfo:
     """Add what the listing of a kernel's code shows, which is the same for equal code."""
     instructions = [*_INSTRUCTION.finditer(text)]
-    code = [(m[1], m[2]) for m in instructions]
+    code = [(m["opcode"], m["operands"]) for m in instructions]
     mix = Counter(operation_class(opcode, info.arch) or "unknown" for opcode, _ in code)
-    spill_bytes = _spill_bytes(code)
+    if spills is None:
+        spill_bytes = _spill_bytes(code)
+    else:
+        spilling = (int(m["offset"], 16) in spills for m in instructions)
+        spill_bytes = _spill_bytes([*compress(code, spilling)])
     return replace(
         info,
         spill_bytes=spill_bytes,
@@ -481,15 +496,20 @@ def _digest(cubin: Cubin, kernel: str) -> str:
 
 
 def _spill_bytes(code: Sequence[tuple[str, str]]) -> int:
-    words: set[int] = set()
+    """Return the bytes of the stack that instructions both store and load at constant addresses.
+
+    A buffer whose address is passed on, as that of a printf, is only stored; an array with an index
+    is stored or loaded at addresses that vary.
+    """
+    words: dict[str, set[int]] = {"STL": set(), "LDL": set()}
     for opcode, operands in code:
         base, *modifiers = opcode.split(".")
-        place = _STACK_WORD.search(operands) if base == "STL" else None
+        place = _STACK_WORD.search(operands) if base in words else None
         if place:
             count = next((_WORDS[m] for m in modifiers if m in _WORDS), 1)
             start = int(place[1] or "0", 16)
-            words.update(range(start, start + 4 * count, 4))
-    return 4 * len(words)
+            words[base].update(range(start, start + 4 * count, 4))
+    return 4 * len(words["STL"] & words["LDL"])
 
 
 def _control_flow(text: str, instructions: Sequence[re.Match[str]]) -> str:
@@ -498,6 +518,6 @@ def _control_flow(text: str, instructions: Sequence[re.Match[str]]) -> str:
     places = {m[1]: bisect_left(starts, m.start()) for m in _LABEL.finditer(text)}
     parts = []
     for m in instructions:
-        targets = [str(places.get(t, -1)) for t in _TARGET.findall(m[2])] if "`" in m[2] else ()
-        parts.append(" ".join([m[1], *targets]))
+        called = _TARGET.findall(m["operands"]) if "`" in m["operands"] else ()
+        parts.append(" ".join([m["opcode"], *(str(places.get(t, -1)) for t in called)]))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -31,7 +31,7 @@ T = TypeVar("T")
 Recall = Callable[[str, Callable[[], Any]], Any]
 """Function that returns the value for a key, recalled or else made by the second argument."""
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 20
+_FORMAT = 21
 _LEVEL = 1  # level of zlib; 1 already shrinks listings to a tenth
 _UNSEEN = 1 / 64  # share of the bound that is written between two scans of the folder, on average
 _SUFFIX = ".kernel"

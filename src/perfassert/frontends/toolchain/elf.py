@@ -35,6 +35,9 @@ _MAX_THREADS, _REQUIRED_THREADS, _MAX_REGISTERS = 0x05, 0x10, 0x1B
 _CLUSTER = 0x3D  # blocks in x, y, z
 _NO_LIMIT = 0xFF  # value if no option limits the registers
 _BARRIER_FLAGS = 20  # first of the 7 bits of the barrier count in the flags of a .text section
+_COMPILER_RELEASE, _ANNOTATIONS = 0x37, 0x55  # 126: CUDA 12.6
+_FIRST_WITH_SPILLS = 126  # release whose compiler records where it spills registers
+_SPILL = 1  # kind of an annotation
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
 _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
 
@@ -244,6 +247,18 @@ class Cubin:
         """Return the most registers of a thread that a compiler option allows; 0 without one."""
         limit = self._first(kernel, (_MAX_REGISTERS,), lambda v: int.from_bytes(v[:2], "little"))
         return 0 if limit in (None, _NO_LIMIT) else limit
+
+    def spills(self, kernel: str) -> frozenset[int] | None:
+        """Return the offsets in a kernel's code of the instructions that spill or refill registers.
+
+        None for compilers before CUDA 12.6, which do not record them.
+        """
+        release = self._first(kernel, (_COMPILER_RELEASE,), lambda v: int.from_bytes(v, "little"))
+        if (release or 0) < _FIRST_WITH_SPILLS:
+            return None
+        notes = [v for a, v in self._attributes(f".nv.info.{kernel}") if a == _ANNOTATIONS]
+        pairs = (pair for v in notes for pair in struct.iter_unpack("<II", v[: len(v) // 8 * 8]))
+        return frozenset(offset for kind, offset in pairs if kind == _SPILL)
 
     def _first(self, kernel: str, wanted: tuple[int, ...], read: Callable[[bytes], T]) -> T | None:
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
