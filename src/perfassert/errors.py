@@ -6,7 +6,7 @@ A message says where, what, and the next step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 _OLDER_COMMAND = re.compile(r"##(?=\[|vso\[)")
@@ -462,13 +462,19 @@ class ExpectationFailed(AssertionError):
         return printable(super().__str__())
 
 
-def close_matches(word: object, known: Iterable[str]) -> str:
-    """``"; did you mean 'a', 'b'?"`` or an empty string."""
+def close_matches(
+    word: object, known: Iterable[str], suggestions: Mapping[str, str] | None = None
+) -> str:
+    """``"; did you mean 'a', 'b'?"`` or an empty string.
+
+    ``suggestions`` has what is suggested in place of a known name, if it is not the name itself.
+    """
     from difflib import get_close_matches
 
     folded = {name.lower(): name for name in known if isinstance(name, str)}
     lower = str(word).lower() if isinstance(word, str) else in_short(word)
-    near = [folded[m] for m in get_close_matches(lower, folded, n=3, cutoff=0.5)]
+    names = [folded[m] for m in get_close_matches(lower, folded, n=3, cutoff=0.5)]
+    near = [(suggestions or {}).get(name, name) for name in names]
     return f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
 
 

@@ -166,3 +166,46 @@ def test_assumed_trip_counts_are_given_by_their_option(capsys, tmp_path):
     text = capsys.readouterr().out
     assert "say --trip-count sum.cu:4" in text
     assert "trip_counts=" not in text
+
+
+TEMPLATES = """
+template <typename T, int N> __global__ void scale(T* out, const T* in, int n) {
+  int i = (blockIdx.x * blockDim.x + threadIdx.x) * N;
+  for (int j = 0; j < N; ++j) if (i + j < n) out[i + j] = in[i + j] * T(2);
+}
+"""
+
+
+@pytest.fixture
+def templates(tmp_path):
+    path = tmp_path / "templates.cu"
+    path.write_text(TEMPLATES)
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["kernels", "survey", "init", "predict", "diff"])
+def test_a_file_of_templates_says_how_to_name_an_instance(templates, command, tmp_path, capsys):
+    more = {"diff": [templates], "init": ["-o", str(tmp_path / "test_it.py")]}.get(command, [])
+    arch = ["--arch", "sm_80"] if command == "survey" else ["--device", "a100"]
+    assert main([command, templates, *more, *arch]) == 2
+    error = capsys.readouterr().err
+    assert "templates need their arguments: scale<typename T, int N>" in error
+    assert "template __global__ void scale<float, 4>(…);" in error
+
+
+def test_a_suggested_instance_compiles(templates, capsys):
+    named = ["predict", templates, "--device", "a100", "--kernel"]
+    assert main([*named, "scale<double>"]) == 2
+    error = capsys.readouterr().err
+    suggested = error.partition("did you mean '")[2].partition("'")[0]
+    assert suggested == "scale<double, 4>"
+    assert main([*named, suggested]) == 0
+    assert "--arg n=1048576" in capsys.readouterr().err
+
+
+def test_kernels_beside_templates(templates, tmp_path, capsys):
+    (tmp_path / "plain.cu").write_text("__global__ void plain(int* a) { a[threadIdx.x] = 1; }")
+    assert main(["kernels", str(tmp_path), "--arch", "sm_80"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 kernel" in out
+    assert "left out: templates.cu: there is no kernel in it; templates need" in err

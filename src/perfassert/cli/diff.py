@@ -207,8 +207,7 @@ def _compiled_sides(
 def _check_kernels(base: CodeSide) -> None:
     """Raise an error for a base that cannot be read: there is nothing to compare with."""
     if not base.kernels:
-        empty = f"{base.name}: there is no kernel in it"
-        raise KernelSourceError(next(iter(base.broken.values()), empty))
+        raise KernelSourceError(base.why_empty)
 
 
 def _compare_sides(

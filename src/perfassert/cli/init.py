@@ -118,7 +118,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    from perfassert.frontends.cuda.inventory import kernels, parameters
+    from perfassert.frontends.cuda.inventory import kernels, parameters, templates_alone
     from perfassert.frontends.cuda.written_launches import written_launches
     from perfassert.frontends.files import frontend_of
     from perfassert.frontends.toolchain.source_settings import check_source_file
@@ -132,9 +132,12 @@ def _plan(options: argparse.Namespace) -> Plan:
         raise LaunchError(f"{source} is compiled for a device: give --device, as in --device a100")
     with progress(f"kernels of {source}"):
         infos = kernels(source, named[0].arch if named else None, **given)
+    if not infos:
+        why = templates_alone(source, **given) or f"{source}: there is no kernel in it"
+        raise KernelSourceError(why)
     chosen = {i.mangled: i for i in infos if fnmatchcase(i.name, options.filter)}
     if not chosen:
-        names = ", ".join(sorted({i.name for i in infos})) or "none at all"
+        names = ", ".join(sorted({i.name for i in infos}))
         raise KernelSourceError(f"{source}: no kernel is like {options.filter!r}; it has: {names}")
     devices = tuple(d.name for d in named) or tuple(first_devices(infos, source))
     arch = device(devices[0]).arch

@@ -83,9 +83,10 @@ def _kernels_of_path(
     from perfassert.comparison.sides import Reading, side
 
     read = side(path, Reading(arch=arch, compilation=given), progress=bar)
-    if read.broken and not read.kernels:
-        raise KernelSourceError(next(iter(read.broken.values())))
-    for why in read.broken.values():
+    left_out = (*read.broken.values(), *read.templates.values())
+    if left_out and not read.kernels:
+        raise KernelSourceError(read.why_empty)
+    for why in left_out:
         print(f"perfassert: left out: {why}", file=sys.stderr)
     return ((placed.file or str(path), placed.info) for placed in read.kernels)
 

@@ -24,7 +24,7 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
 
     ``proposed`` of the result holds the added options as they would be typed.
     """
-    from perfassert.frontends.cuda.inventory import kernels, parameters
+    from perfassert.frontends.cuda.inventory import list_kernels, parameters
     from perfassert.frontends.cuda.proposals import (
         DOMAINS,
         is_structure,
@@ -39,12 +39,15 @@ def propose_launch(options: argparse.Namespace) -> argparse.Namespace:
     if name is None:
         name = _DEVICE
         if source.suffix not in _COMPILED:
-            name = next(first_devices(kernels(source, None, **given), source))
+            name = next(first_devices(list_kernels(source, None, **given), source))
         words += ["--device", name]
-    known = parameters(source, device(name).arch, **given)
+    arch = device(name).arch
+    if source.suffix in CUDA_SUFFIXES:
+        given["kernel"] = options.kernel  # an instance of a template, perhaps
+    known = parameters(source, arch, **given)
     chosen = fits(options.kernel, [*known]) if options.kernel else [*known]
     names = [without_parameters(demangle(mangled)) for mangled in chosen]
-    infos = [i for i in kernels(source, device(name).arch, **given) if i.mangled in chosen]
+    infos = [i for i in list_kernels(source, arch, **given) if i.mangled in chosen]
     bounds = [i.max_threads for i in infos if i.max_threads]
     coordinates = [c for i in infos for c in i.coordinates]
     only = names[0] if len(names) == 1 else ""

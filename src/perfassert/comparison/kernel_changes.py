@@ -46,7 +46,8 @@ class CodeSide:
     """Kernels of one side.
 
     ``broken``: file → why nothing of it can be read or compiled. ``converted``: sources whose text
-    differs from their commit's. ``code``: that of files which are there once.
+    differs from their commit's. ``code``: that of files which are there once. ``templates``: file →
+    why it has no kernels, for sources with templates alone.
     """
 
     name: str
@@ -55,6 +56,13 @@ class CodeSide:
     broken: Mapping[str, str] = field(default_factory=dict)
     converted: tuple[str, ...] = ()
     code: CodeByFile = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def why_empty(self) -> str:
+        """Message for a side without kernels; the next step, if one is known."""
+        reasons = (*self.broken.values(), *self.templates.values())
+        return next(iter(reasons), f"{self.name}: there is no kernel in it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,13 @@ from perfassert.comparison.kernel_changes import CodeByFile, CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.compile_commands import CompileCommand, compile_commands
-from perfassert.frontends.cuda.inventory import Code, Detail, KernelInfo, list_kernels
+from perfassert.frontends.cuda.inventory import (
+    Code,
+    Detail,
+    KernelInfo,
+    list_kernels,
+    templates_alone,
+)
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.source import CUDA_SUFFIXES, without_folder
 from perfassert.system.confined import open_file
@@ -91,6 +97,7 @@ def side(
     units = [u for u in _units(path, reading) if only is None or u.shown in only]
     once = {shown for shown, times in Counter(u.shown for u in units).items() if times == 1}
     code: dict[str, frozenset[Code]] = {}
+    templates: dict[str, str] = {}
 
     def of_unit(unit: _Unit) -> tuple[Sequence[KernelInfo], str]:
         plain = Detail(reading.findings)
@@ -112,9 +119,13 @@ def side(
             broken[shown] = why
         elif shown in once:
             code[shown] = frozenset(info.code for info in infos)
+        if not infos and not why and (reason := units[number].templates()):
+            templates[shown] = without_folder(reason, folder)
         if progress:
             progress(number + 1, len(units))
-    return CodeSide(name or str(path), folder, tuple(kernels), broken, code=code)
+    return CodeSide(
+        name or str(path), folder, tuple(kernels), broken, code=code, templates=templates
+    )
 
 
 def sides(
@@ -152,12 +163,16 @@ def describe(
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """File to read, its name in reports, the listing of its kernels, and its own ``options``."""
+    """File to read, its name in reports, the listing of its kernels, and its own ``options``.
+
+    ``templates`` returns why the file has no kernels if it is a source with templates alone.
+    """
 
     path: Path
     shown: str
     kernels: Callable[[Detail], Sequence[KernelInfo]]
     options: tuple[str, ...] = ()
+    templates: Callable[[], str] = str
 
 
 def _units(path: Path, reading: Reading) -> list[_Unit]:
@@ -170,8 +185,10 @@ def _units(path: Path, reading: Reading) -> list[_Unit]:
         if file.suffix == WHEEL:
             units += list(_wheel_units(file, shown, reading))
         else:
-            read = partial(_list_kernels, file, reading, **_compilation(file, reading))
-            units.append(_Unit(file, shown, read))
+            given = _compilation(file, reading)
+            read = partial(_list_kernels, file, reading, **given)
+            templates = partial(templates_alone, file, **given)
+            units.append(_Unit(file, shown, read, templates=templates))
     return units
 
 

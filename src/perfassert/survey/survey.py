@@ -83,11 +83,13 @@ def survey(
     """
     rows: list[SurveyRow] = []
     broken: dict[str, str] = {}
+    templates: dict[str, str] = {}
     devices: dict[str, Device | None] = {}
     for path in paths:
         read = side(path, reading, progress=progress)
         _, read = without_host_code(read, read)
         broken |= {file or str(path): why for file, why in read.broken.items()}
+        templates |= {file or str(path): why for file, why in read.templates.items()}
         for placed in read.kernels:
             arch = placed.info.arch
             if arch not in devices:
@@ -95,8 +97,8 @@ def survey(
             rows.append(_survey_row(placed, str(path), devices[arch]))
     if not rows:
         named = ", ".join(map(str, paths))
-        why = next(iter(broken.values()), f"{named}: there is no kernel in it")
-        raise KernelSourceError(why)
+        reasons = (*broken.values(), *templates.values(), f"{named}: there is no kernel in it")
+        raise KernelSourceError(reasons[0])
     rows.sort(key=lambda row: (-row.cost, -len(row.findings), row.file, row.info.mangled))
     known = {arch: one.name for arch, one in devices.items() if one is not None}
     return Survey(tuple(rows), broken, known)

@@ -93,7 +93,7 @@ class TestCompiled:
     def test_unknown_kernel_lists_the_others(self, compiled):
         with pytest.raises(KernelSourceError, match=r"no kernel 'plane': .*plain.*mean 'plain'"):
             compiled("several.cu", SEVERAL, "plane")
-        with pytest.raises(KernelSourceError, match=r"'stra<float, 4>'.*ns::star<…>, plain"):
+        with pytest.raises(KernelSourceError, match=r"'stra<float, 4>'.*ns::star<[^…]*>, plain"):
             compiled("several.cu", SEVERAL, "stra<float, 4>")
 
     def test_two_kernels_need_a_name(self, compiled):
@@ -104,7 +104,7 @@ class TestCompiled:
 
     def test_a_template_alone_needs_arguments(self, compiled):
         text = "template <int N> __global__ void k(int* a) { a[0] = N; }"
-        with pytest.raises(KernelSourceError, match=r"templates need their arguments: k<…>"):
+        with pytest.raises(KernelSourceError, match=r"templates need their arguments: k<int N>;"):
             compiled("template.cu", text)
 
     def test_called_function_comes_along(self, compiled):
@@ -283,7 +283,7 @@ def test_an_extended_lambda(compiled, name):
 def test_error_in_a_file_with_host_code(compiled, tmp_path):
     with pytest.raises(KernelSourceError, match=rf"{tmp_path}/host.cu:3: .*\"oops\""):
         compiled("host.cu", HOST.replace("+= 1", "+= oops"))
-    with pytest.raises(KernelSourceError, match=r"no kernel 'trice<float>'.*twice<…>"):
+    with pytest.raises(KernelSourceError, match=r"no kernel 'trice<float>'.*twice<\w+ T>"):
         compiled("host.cu", HOST, "trice<float>")
 
 

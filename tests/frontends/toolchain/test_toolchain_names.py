@@ -163,10 +163,28 @@ template __global__ void fourth<int>(int*);
 
 def test_global_functions():
     assert signature.global_functions(TEXT) == [
-        ("one::two::first", True),
-        ("one::two::second", False),
-        ("third", False),
+        ("one::two::first", "class T, int N = 3"),
+        ("one::two::second", ""),
+        ("third", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "instance"),
+    [
+        ("", [], "k"),
+        ("typename T, int N", [], "k<float, 4>"),
+        ("typename T, int N", ["ns::half"], "k<ns::half, 4>"),
+        ("bool B, unsigned long long N, std::size_t, uint32_t M", [], "k<true, 4, 4, 4>"),
+        ("class T, int N = 3", [], "k<float>"),
+        ("class T, class... Ts", ["int", "char"], "k<int, char>"),
+        ("typename T, Mode M", [], ""),  # only the author knows what a Mode is
+        ("typename T, Mode M", ["int", "Mode::FAST"], "k<int, Mode::FAST>"),
+        ("template <class> class C", [], ""),
+    ],
+)
+def test_an_instance_of_a_template(template, given, instance):
+    assert signature.GlobalFunction("k", template).instance(given) == instance
 
 
 def test_parameters_from_source():

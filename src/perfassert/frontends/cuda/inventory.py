@@ -197,7 +197,7 @@ def list_kernels(
         arch: the architecture.
         newest: list the newest architecture of a compiled file where ``arch`` names none.
         detail: scope of their descriptions.
-        compilation: arguments for sources.
+        compilation: arguments for sources; ``kernel`` is an instance of a template to be added.
     """
     if arch is not None:
         architecture(arch)
@@ -217,8 +217,15 @@ def parameters(
     arch: str,
     **compilation: Any,
 ) -> dict[str, tuple[Parameter, ...]]:
-    """Return the parameters of all kernels of a file, by mangled name; see :func:`kernels`."""
+    """Return the parameters of all kernels of a file, by mangled name; see :func:`list_kernels`."""
     return build.parameters(_source(path, **compilation), arch)
+
+
+def templates_alone(path: Path, **compilation: Any) -> str:
+    """Return why a file has no kernels if it is CUDA source with templates; else ""."""
+    source = _source(path, **compilation)
+    hint = build.explain_templates(source) if source.kind == "cuda" else ""
+    return f"{path}: there is no kernel in it{hint}" if hint else ""
 
 
 def _source(path: AnyPath, **settings: Any) -> Source:

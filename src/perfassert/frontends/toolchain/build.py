@@ -230,6 +230,12 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     return known
 
 
+def explain_templates(source: Source) -> str:
+    """Return :func:`~perfassert.frontends.toolchain.modules.template_hint` of a CUDA source."""
+    job = prepare(source, "sm_80")
+    return modules.template_hint(job.files(job.inputs()))
+
+
 def _module_with_parameters(
     job: CompileJob,
 ) -> tuple[CompiledModule, dict[str, tuple[Parameter, ...]]]:

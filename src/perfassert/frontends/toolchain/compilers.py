@@ -31,9 +31,15 @@ from .binary import Source
 from .diagnostics import failure
 from .dialects import MayDiffer
 from .inputs import Inputs, remember
-from .names import check_template_name, demangle, without_addresses, without_parameters
+from .names import (
+    check_template_name,
+    demangle,
+    split_commas,
+    without_addresses,
+    without_parameters,
+)
 from .nvcc import INSTANCE, Compilation, Product, compile_with_nvcc, preprocessor
-from .signature import global_functions
+from .signature import GlobalFunction, global_functions
 
 LOG = logging.getLogger("perfassert.toolchain")
 _FOR_NVCC_ALONE = ("-U", "--compiler-options", "--compiler-bindir")
@@ -378,9 +384,7 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
         return None
     check_template_name(name)
     base = name.split("<", 1)[0].strip()
-    known = {
-        function for text in texts for function, template in global_functions(text) if template
-    }
+    known = {function.name for function in declarations(texts) if function.template}
     fits = [function for function in known if f"::{function}".endswith(f"::{base}")]
     return fits[0] + name[len(base) :] if len(fits) == 1 else name
 
@@ -484,18 +488,19 @@ def _explain_failure(log: str, program: _NvrtcProgram) -> KernelSourceError:
 def _unknown_kernel(program: _NvrtcProgram, reason: str = "") -> KernelSourceError:
     source, declared = program.source, declarations(program.texts)
     asked = str(source.kernel)
-    near = close_matches(asked.split("<", 1)[0], {name.split("<", 1)[0] for name in declared})
-    listed = ", ".join(declared) or "none"
+    base, _, arguments = asked.strip().removesuffix(">").partition("<")
+    given = split_commas(arguments) if arguments else []
+    as_asked = f"{base}<{', '.join(given)}>"
+    instances = {one.name: one.instance(given) for one in declared}
+    known = {name: one for name, one in instances.items() if one not in ("", as_asked)}
+    near = close_matches(base, known, known)
+    listed = ", ".join(map(str, declared)) or "none"
     return KernelSourceError(f"no kernel {asked!r}: {source.path} has: {listed}{near}{reason}")
 
 
-def declarations(texts: Iterable[str]) -> list[str]:
-    """Return the kernels that the texts declare: ``["axpy", "star<…>"]``."""
-    return [
-        name + ("<…>" if template else "")
-        for text in texts
-        for name, template in global_functions(text)
-    ]
+def declarations(texts: Iterable[str]) -> list[GlobalFunction]:
+    """Return the kernels that the texts declare."""
+    return [function for text in texts for function in global_functions(text)]
 
 
 def _with_nvcc(

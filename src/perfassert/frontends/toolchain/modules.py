@@ -243,12 +243,17 @@ def one_line_ends(text: str) -> str:
 
 
 def template_hint(files: Mapping[Path, bytes]) -> str:
-    """Return a hint for a file without compiled kernels: templates that need arguments."""
+    """Return a hint for a file without compiled kernels: templates, and how to name an instance."""
     texts: Sequence[str] = [content.decode(errors="replace") for content in files.values()]
-    templates = [name for name in compilers.declarations(texts) if name.endswith("<…>")]
+    templates = [function for function in compilers.declarations(texts) if function.template]
     if not templates:
         return ""
-    return f"; templates need their arguments: {', '.join(templates)}"
+    examples = (example for one in templates if (example := one.instance()))
+    example = next(examples, f"{templates[0].name}<…>")
+    return (
+        f"; templates need their arguments: {', '.join(map(str, templates))}; name an instance, as "
+        f"{example!r}, or add it to the file: template __global__ void {example}(…);"
+    )
 
 
 def _to_json(made: CompiledModule) -> dict[str, Any]:

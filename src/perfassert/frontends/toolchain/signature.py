@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from perfassert.kernel.program import Member
 
@@ -17,6 +18,11 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _TOKEN = re.compile(
     r"\bnamespace\b\s*(?P<namespace>[\w:]*)\s*\{|[{};]|\btemplate\s*<|\b__global__\b"
+)
+_TYPE_PARAMETER = re.compile(r"(?:typename|class)\b")
+_INTEGER_PARAMETER = re.compile(
+    r"(?:const\s+)?(?:(?P<truth>bool)|(?:(?:std::)?(?:u?int\d*_t|size_t)|unsigned|signed|int|short"
+    r"|long|char|\s)+)(?:\s+\w+)?$"
 )
 _QUALIFIER = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b"
@@ -81,28 +87,76 @@ def number_packs(known: Sequence[Parameter]) -> tuple[Parameter, ...]:
     return tuple(numbered)
 
 
-def global_functions(text: str) -> list[tuple[str, bool]]:
-    """Return qualified names of the ``__global__`` functions in a text, and True for templates.
+class GlobalFunction(NamedTuple):
+    """A ``__global__`` function of a text: its qualified name, and its template parameters.
+
+    ``template`` has the parameters as they are written, and is empty for a plain function.
+    """
+
+    name: str
+    template: str
+
+    def __str__(self) -> str:
+        return f"{self.name}<{self.template}>" if self.template else self.name
+
+    def instance(self, arguments: Sequence[str] = ()) -> str:
+        """Return a name that a compiler accepts, or "" if only the author knows one.
+
+        ``arguments`` are the first template arguments; others are examples.
+
+        >>> GlobalFunction("scale", "typename T, int N, bool fast = false").instance(["half"])
+        'scale<half, 4>'
+        """
+        parameters = split_commas(self.template) if self.template else []
+        needed = [p for p in parameters if "=" not in p and "..." not in p]
+        examples = [_example_argument(p) for p in needed[len(arguments) :]]
+        if not parameters:
+            return self.name
+        chosen = [*arguments, *examples]
+        return f"{self.name}<{', '.join(chosen)}>" if all(chosen) else ""
+
+
+def _example_argument(parameter: str) -> str:
+    """Return an argument for a template parameter that is a type, an integer or a truth value."""
+    if _TYPE_PARAMETER.match(parameter):
+        return "float"
+    kind = _INTEGER_PARAMETER.match(parameter)
+    return "" if kind is None else ("true" if kind["truth"] else "4")
+
+
+def global_functions(text: str) -> list[GlobalFunction]:
+    """Return the ``__global__`` functions in a text.
 
     The text is not preprocessed, so the result is good for messages and for a qualified guess.
     """
     plain = _STRING.sub('""', _DIRECTIVE.sub("", _COMMENT.sub(" ", text)))
-    functions: dict[tuple[str, bool], None] = {}
+    functions: dict[GlobalFunction, None] = {}
     scopes: list[str] = []
-    template = False
+    template = ""
     for token in _TOKEN.finditer(plain):
         word = token[0]
         if word == "__global__":
             head = _declaration_head(plain, token.end()).split("(", 1)[0]
             if named := re.search(r"(?<![<>:\w])([A-Za-z_]\w*)\s*$", head):
-                functions["::".join([*filter(None, scopes), named[1]]), template] = None
+                name = "::".join([*filter(None, scopes), named[1]])
+                functions[GlobalFunction(name, template)] = None
             continue
-        template = word.startswith("template")
+        template = _template_parameters(plain, token.end()) if word[-1] == "<" else ""
         if word.endswith("{"):
             scopes.append(token["namespace"] or "")
         elif word == "}" and scopes:
             scopes.pop()
     return list(functions)
+
+
+def _template_parameters(text: str, start: int) -> str:
+    """Return the text from a position to the ``>`` that closes a template's parameters."""
+    depth = 1
+    for at in range(start, len(text)):
+        depth += (text[at] in "<(") - (text[at] in ">)")
+        if not depth:
+            return " ".join(text[start:at].split())
+    return ""
 
 
 def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declared]:
