@@ -226,6 +226,10 @@ class Recorder:
     # Launches
 
     def _on_launch(self, content: bytes) -> None:
+        if self._findings.stopped:  # what the program launches until it has ended
+            if self._settings.attentive:
+                self._connection.proceed()
+            return
         event = LaunchEvent.read(content)
         module = self._module(event.module)
         code = module.kernel(event.kernel)
@@ -243,7 +247,7 @@ class Recorder:
             if not place.read_only:
                 place.allocation.forget_all()
         self._findings.events += 1
-        if self._findings.events >= self._settings.limit and not self._findings.stopped:
+        if self._findings.events >= self._settings.limit:
             self._findings.stopped = True
             self._settings.stop()
 
