@@ -16,7 +16,7 @@ N = 1 << 20
 
 def predicted(domain=N, block=256, **more):
     fields = [pa.Field("a", shape=(2 * N,), halo=1), pa.Field("b", shape=(2 * N,))]
-    kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]", "a[x+1]"], ["b[x % n]"], **more)
+    kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]", "a[x+1]"], ["b[x]"], **more)
     return pa.predict(kernel, pa.Launch.cover(domain, block, {"n": N}), "a100")
 
 

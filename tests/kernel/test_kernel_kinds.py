@@ -7,27 +7,12 @@ import pytest
 
 import perfassert as pa
 from perfassert.baseline.entry import entry_of
-from perfassert.kernel.description import (
-    AccessKernel,
-    BoundKernel,
-    CompiledKernel,
-    GraphKernel,
-    WrittenKernel,
-)
+from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, GraphKernel
 from perfassert.kernel_kind import KernelKind
 
 LISTING = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
 N = 1 << 12
 LAUNCH = pa.Launch(N // 256, 256, (N, 2, pa.Buffer((N,), "float32"), pa.Buffer((N,), "float32")))
-
-
-def launch_of(kernel):
-    """Return the launch; kernels that are no code have no parameters here."""
-    return pa.Launch(N // 256, 256) if isinstance(kernel, WrittenKernel) else LAUNCH
-
-
-def predicted(kernel):
-    return pa.predict(kernel, launch_of(kernel), "a100")
 
 
 def by_accesses():
@@ -59,7 +44,7 @@ def test_each_is_a_kernel_of_one_kind(make, kind):
     kernel = make()
     assert isinstance(kernel, pa.Kernel)
     assert [k for _, k in KINDS if isinstance(kernel, k)] == [kind]
-    described, _ = kernel.bind(launch_of(kernel), "sm_80", 32)
+    described, _ = kernel.bind(LAUNCH, "sm_80", 32)
     assert (described is kernel) == (kind is not CompiledKernel)
     assert isinstance(described, (AccessKernel, GraphKernel, BoundKernel))
 
@@ -76,7 +61,7 @@ def test_a_bound_kernel_is_predicted_like_the_code_that_it_came_from():
 
 @pytest.mark.parametrize("make", [by_graph, compiled])
 def test_only_expressions_leave_parallelism_open(make):
-    prediction = predicted(make())
+    prediction = pa.predict(make(), LAUNCH, "a100")
     with pytest.raises(pa.KernelError, match="ilp: only address expressions"):
         pa.whatif(prediction, ilp=4)
 
@@ -84,25 +69,25 @@ def test_only_expressions_leave_parallelism_open(make):
 @pytest.mark.parametrize(("make", "kind"), VALUES, ids=lambda one: getattr(one, "__name__", one))
 class TestKind:
     def test_a_prediction_has_the_kind_of_its_kernel(self, make, kind):
-        prediction = predicted(make())
+        prediction = pa.predict(make(), LAUNCH, "a100")
         assert make().kind == prediction.kernel_kind == kind
         assert prediction.to_dict()["kernel_kind"] == kind
 
     def test_data_of_earlier_versions_does_not_state_it(self, make, kind):
-        prediction = predicted(make())
+        prediction = pa.predict(make(), LAUNCH, "a100")
         data = prediction.to_dict()
         del data["kernel_kind"]
         assert pa.Prediction.from_dict(data) == prediction
 
     def test_baselines_do_not_state_it(self, make, kind):
-        entry = entry_of(predicted(make()))
+        entry = entry_of(pa.predict(make(), LAUNCH, "a100"))
         assert "kernel_kind" not in entry
         is_compiled = KernelKind.of_values("spill_bytes" in entry) is KernelKind.COMPILED
         assert is_compiled == (kind == "compiled")
 
 
 def test_an_unknown_kind_is_damaged_data():
-    data = predicted(by_graph()).to_dict() | {"kernel_kind": "drawn"}
+    data = pa.predict(by_graph(), LAUNCH, "a100").to_dict() | {"kernel_kind": "drawn"}
     with pytest.raises(pa.PredictionDataError, match="kernel_kind must be one of compiled, desc"):
         pa.Prediction.from_dict(data)
 

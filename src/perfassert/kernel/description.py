@@ -397,7 +397,7 @@ class WrittenKernel(Description):
         """Return the description and the launch unchanged, whose arguments are checked.
 
         Raises:
-            LaunchError: an argument that is no parameter, or no integer.
+            LaunchError: an argument that it uses and that is no integer.
         """
         parameters = self.found.once(check_arguments, lambda: self.parameters)
         check_arguments(self.name, parameters, launch)
