@@ -148,8 +148,10 @@ def _best_matches(
     A guess must not hide a lost kernel: of equally good matches none is chosen. An empty score is
     that of two kernels that do not match.
     """
-    scores = {(i, j): score(a, b) for i, a in enumerate(left) for j, b in enumerate(right)}
-    scores = {pair: scored for pair, scored in scores.items() if scored}
+    scores = {
+        (i, j): scored
+        for i, a in enumerate(left) for j, b in enumerate(right) if (scored := score(a, b))
+    }  # fmt: skip
     while scores:
         bests = [_only_bests(scores, side) for side in (0, 1)]
         matches = bests[0] & bests[1]
