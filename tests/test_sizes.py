@@ -155,7 +155,20 @@ def test_a_device_with_absurd_shared_memory():
     [
         (("predict", "--grid", "1", "--block", "1073741824"), "1073741824 threads in x"),
         (("explain", "--grid", "1", "--block", "1073741824"), "1073741824 threads in x"),
-        (("whatif", "--grid", "1", "--block", "32", "--change", "block=2147483648"), "in x; CUDA"),
+        (
+            (
+                "whatif",
+                "--grid",
+                "1",
+                "--block",
+                "32",
+                "--shared-bytes",
+                "128",
+                "--change",
+                "block=2147483648",
+            ),
+            "in x; CUDA",
+        ),
         (("rank", "--domain", "99999", "--blocks", "2147483648"), "block 2147483648×1×1: the bl"),
         (("rank", "--domain", "1,9999999", "--blocks", "1,64"), "block 1×64×1: a domain of"),
         (("predict", "--grid", "1", "--block", "32", "--shared-bytes", "999999999999"), "allows"),

@@ -1,4 +1,4 @@
 """The version of the package; the model's version moves with every change of a result."""
 
-VERSION = "0.4.3"
-MODEL_VERSION = "15"
+VERSION = "0.4.4"
+MODEL_VERSION = "16"

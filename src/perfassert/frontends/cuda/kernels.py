@@ -41,6 +41,7 @@ from perfassert.frontends.toolchain.build import (
     with_content,
     with_layouts,
 )
+from perfassert.frontends.toolchain.fixture import LISTING
 from perfassert.frontends.toolchain.signature import Declared
 from perfassert.frontends.toolchain.source_settings import (
     AnyPath,
@@ -469,6 +470,11 @@ class BuiltCode:
     def toolchain(self) -> str | None:
         """CUDA release that was requested for the compilation, if any."""
         return None if self.source is None else self.source.toolchain
+
+    @property
+    def is_listing(self) -> bool:
+        """True if the code is a listing, which may not state its static shared memory."""
+        return self.built.tools == LISTING
 
     @property
     def is_cuda(self) -> bool:

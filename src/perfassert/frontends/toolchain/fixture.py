@@ -32,6 +32,8 @@ from .listing import cut, sections
 from .names import choose, demangle, without_parameters
 
 _SAFE = "()[]{}<>*&+-_.;'/=|"
+LISTING = "listing"
+"""Tools of a binary that is read from a listing, which may not state all of its sizes."""
 _NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
 _SYMBOLS = ("unset", "valued", "variables")
 _KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
@@ -96,7 +98,7 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         valued=_read_symbols(header, "valued", where),
         variables=_read_symbols(header, "variables", where),
         files=_read_files(text),
-        tools="listing",
+        tools=LISTING,
         assumptions=assumptions,
     ).with_digest()
 

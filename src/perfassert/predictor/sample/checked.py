@@ -44,7 +44,7 @@ def find_differences(
     blocks = checked_blocks(described.standing, launch.grid)
     limits = ExecutionLimits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
     run = execute(code.executable(), plain, arguments, blocks, limits, reads=reads)
-    require_shared_memory(run, launch)
+    require_shared_memory(run, code, launch)
     if not is_followed(
         run
     ):  # unknown content decided: its closed form is a guess, and is said to be

@@ -142,7 +142,7 @@ def sample_blocks(
     def execute_blocks(numbers: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
         in_grid = tuple(map(blocks.in_grid, numbers))
         run = execute(machine, launch, arguments, in_grid, limits, needed, reads=reads)
-        require_shared_memory(run, launch)
+        require_shared_memory(run, code, launch)
         return run
 
     def execute_one(number: int) -> Execution:
