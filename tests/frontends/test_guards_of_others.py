@@ -26,7 +26,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 class Walk(NamedTuple):
     instructions: int
     longest: int
-    items: int
+    effort: int
     digest: int
 
 
@@ -50,9 +50,9 @@ class Works:
         work = np.array([self.work(tuple(p)) for p in places.tolist()], np.int64)
         return work, work, 0 * work
 
-    def standing(self, grid):
+    def standing(self, grid, effort=1):
         def walk(place):
-            return Walk(self.work(place), self.work(place), 1, self.work(place))
+            return Walk(self.work(place), self.work(place), effort, self.work(place))
 
         return choose_representative(walk, grid, partition(tuple((0, n) for n in grid), self))
 
@@ -288,3 +288,11 @@ class TestStanding:
     def test_the_middle_stands_for_those_like_it(self):
         found = Works(lambda p: 10 if p[0] in (0, 99) else 100).standing((100, 100, 1))
         assert found == RepresentativeBlock((50, 50, 0), pytest.approx(9800 + 20))
+
+
+def test_few_kinds_are_walked_through_where_each_takes_long():
+    """As where a block evaluates the decisions of many iterations."""
+    grid = (200, 1, 1)
+    differing = Works(lambda place: 100 + place[0], range(1, 200))
+    assert differing.standing(grid).walked == 0  # all of them
+    assert differing.standing(grid, effort=10**6).walked < 12

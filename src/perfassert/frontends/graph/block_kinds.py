@@ -207,8 +207,9 @@ def _sample_boxes(boxes: Sequence[Box]) -> tuple[IntArray, npt.NDArray[np.float6
 
 
 class Walked(Protocol):
-    """Work of one block: ``instructions`` of all its warps, and of its ``longest`` warp, as
-    ``items`` of a graph; ``digest`` tells kinds apart."""
+    """Work of one block: ``instructions`` of all its warps, and of its ``longest`` warp;
+    ``effort``: what it took to walk through it, in items of a graph; ``digest`` tells kinds apart.
+    """
 
     @property
     def instructions(self) -> int: ...
@@ -217,7 +218,7 @@ class Walked(Protocol):
     def longest(self) -> int: ...
 
     @property
-    def items(self) -> int: ...
+    def effort(self) -> int: ...
 
     @property
     def digest(self) -> int: ...
@@ -256,7 +257,7 @@ def choose_representative(
     """Return the block that stands for those of ``grid``, in which no mask cuts off all threads."""
     middle, blocks = tuple(n // 2 for n in grid), prod(grid)
     own = walk(middle)
-    most = max(_FEWEST, min(_MOST_WALKED, _ITEMS // max(own.items, 1)))
+    most = max(_FEWEST, min(_MOST_WALKED, _ITEMS // max(own.effort, 1)))
     kinds: dict[int, tuple[Walked, Place, float]] = {}
     chosen_ones = list(chosen_groups(groups, most))
     for place, count in chosen_ones:

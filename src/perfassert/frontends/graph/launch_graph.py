@@ -63,6 +63,8 @@ _REMEMBERED = 1 << 16
 """Largest number of states of conditions whose lanes are kept."""
 _NOTICED = 0.02
 """Least share of a loop's instructions for which a group of its iterations is simulated apart."""
+_VALUES_OF_ITEM = 256
+"""Decisions of lanes that are evaluated in the time that an item of a graph takes."""
 _IDLE_KINDS = 8
 """Largest number of kinds of blocks without work that are walked through."""
 BoolArray = npt.NDArray[np.bool_]
@@ -86,7 +88,7 @@ def launch_graph(
 class _Walked:
     instructions: int
     longest: int
-    items: int
+    effort: int
     digest: int
 
 
@@ -107,9 +109,8 @@ def representative_block(
         if key not in known:
             items = walk.block_at(place)
             each = _instructions_by_warp(items, walk.warps)
-            known[key] = _Walked(
-                round(each.sum()), round(each.max()), walk.count, hash(_kind(items))
-            )
+            effort = walk.count + walk.evaluated // _VALUES_OF_ITEM
+            known[key] = _Walked(round(each.sum()), round(each.max()), effort, hash(_kind(items)))
         return known[key]
 
     groups = partition(tuple((0, n) for n in grid), decisions)
@@ -184,6 +185,7 @@ class _Walk:
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
         self.count = 0
+        self.evaluated = 0  # decisions of lanes in iterations
         self.order = 0
         self.apart_now: dict[int, Decisions] = {}  # loops that are being taken apart
         self.places: dict[int, float] = {}  # of the iteration among those of its loop, from 0 to 1
@@ -192,7 +194,7 @@ class _Walk:
     def block_at(self, block: tuple[int, ...]) -> list[GraphItem]:
         """Return the items that one block of the grid executes."""
         self.place(block)
-        self.count = self.order = 0
+        self.count = self.evaluated = self.order = 0
         return self.region(-1, self.everyone)
 
     def place(self, block: Sequence[int] | IntArray) -> None:
@@ -634,6 +636,7 @@ class _Walk:
         }
         self.names, self.memo = {**saved[0], **every}, {}
         decided = [self.value(v, trips, len(self.everyone)) for v in self.counter_conditions(index)]
+        self.evaluated += trips * len(self.everyone) * len(decided)
         self.names, self.memo = saved
         return [v != 0 for v in decided if v is not None]
 
