@@ -78,4 +78,4 @@ def test_code_that_says_nothing_takes_every_launch():
 
 @pytest.mark.parametrize(("most", "block"), [(0, (256,)), (128, (128,)), (1024, (256,))])
 def test_proposed_blocks_keep_to_launch_bounds(most, block):
-    assert choose_block(None, most) == block
+    assert choose_block(None, most, ["threadIdx.x"]) == block
