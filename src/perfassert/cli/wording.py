@@ -22,21 +22,24 @@ _SHARED = re.compile(r"\bshared_bytes=(\d+)")
 
 
 def command_line_text(error: PerfAssertError) -> str:
-    """Return an error's message with the options of the command line."""
-    return option_words(error.text_for(Interface.COMMAND_LINE))
+    """Return an error's message with the options of the command line.
+
+    >>> command_line_text(PerfAssertError("give shared_bytes=512, or fewer threads"))
+    'give --shared-bytes 512, or fewer threads'
+    """
+    text = option_words(error.text_for(Interface.COMMAND_LINE))
+    return _SHARED.sub(r"--shared-bytes \1", text)
 
 
 def option_words(text: str) -> str:
-    """Return a text with settings of front ends and launches spelled as the options for them.
+    """Return a text with settings of front ends spelled as the options that set them.
 
     >>> option_words("say trip_counts={'k.cu:7': …}"), option_words("trip_counts['k.cu:7'] names")
     ('say --trip-count k.cu:7=…', '--trip-count k.cu:7 names')
-    >>> option_words("give shared_bytes=512, or")
-    'give --shared-bytes 512, or'
     """
 
     def option(match: re.Match[str]) -> str:
         name = f"--{OPTIONS[match['name']]}"
         return f"{name} {match['key']}" if match["entry"] is None else f"{name} {match['entry']}=…"
 
-    return _SHARED.sub(r"--shared-bytes \1", _SETTING.sub(option, text))
+    return _SETTING.sub(option, text)

@@ -57,6 +57,11 @@ class AffineCall:
 Symbol = Union[Name, Quotient, AffineCall]
 
 
+def names_of(symbol: Symbol) -> frozenset[Name]:
+    """Return the names that the value of a symbol depends on."""
+    return frozenset(Affine(0, ((symbol, 1),)).symbols())
+
+
 @dataclass(frozen=True, slots=True)
 class Affine:
     """A form ``constant + Σ coefficient · symbol``; symbols are names, quotients, or calls."""

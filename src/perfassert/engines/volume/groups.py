@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.kernel.access import Direction
-from perfassert.kernel.affine import Affine, AffineCall, Forms, Quotient, Symbol
+from perfassert.kernel.affine import Affine, AffineCall, Forms, Quotient, Symbol, names_of
 from perfassert.kernel.expression import AXES, BLOCK
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import AtomicTurn
@@ -99,7 +99,7 @@ class AccessGroup:
     @cached_property
     def tied(self) -> tuple[CoupledCoordinates, ...]:
         """Sets of coordinates that are tied together, as many sets as possible."""
-        ties = [frozenset(_symbols(term)) for term in self.opaque]
+        ties = [names_of(symbol) for symbol, _ in self.opaque]
         ties += [frozenset(condition.symbols()) for condition in self.conditions]
         sets: list[frozenset[Name]] = []
         # For example, the ties {i, j}, {k} and {j, k} have common members one after the other, so
@@ -112,7 +112,7 @@ class AccessGroup:
                 tuple(sorted(names, key=str)),
                 Forms(
                     [
-                        Affine(0, tuple(t for t in self.terms if names.issuperset(_symbols(t)))),
+                        Affine(0, tuple(t for t in self.terms if names.issuperset(names_of(t[0])))),
                         *(c for c in self.conditions if names.issuperset(c.symbols())),
                     ]
                 ),
@@ -140,10 +140,6 @@ class AccessGroup:
         own = {*(f"threadIdx.{a}" for a in AXES), *self.loops}
         seen = {s for s, _ in self.ranges}.union(*(tied.names for tied in self.tied))
         return seen <= own
-
-
-def _symbols(term: tuple[Symbol, int]) -> Iterable[Name]:
-    return Affine(0, (term,)).symbols()
 
 
 def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]:

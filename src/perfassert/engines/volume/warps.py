@@ -409,7 +409,7 @@ class Moves(NamedTuple):
 
 
 class RowCounts(NamedTuple):
-    """What warp instructions touch: rows of addresses, each moved by each offset, offset fastest.
+    """Counts of what rows of addresses touch, each row moved by each offset, offset fastest.
 
     ``places``, ``sectors`` and ``lines`` count distinct ones, and ``further_pages`` counts pages
     beyond the first. For example, 32 lanes at distances of 3 MiB access 32 pages of 2 MiB, 31 of

@@ -15,7 +15,7 @@ from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.expression_pool import Atom
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import SECTOR_BYTES
+from perfassert.kernel.machine import REGISTER_BYTES, SECTOR_BYTES
 from perfassert.kernel.names import LoopCounter, Name, loaded_name
 from perfassert.kernel.program import MemoryAccess, Program
 from perfassert.shipped import model_integer
@@ -23,7 +23,6 @@ from perfassert.shipped import model_integer
 SCATTER = model_integer("unknown_stride")
 """Elements by which consecutive threads are taken to be apart where an index depends on data."""
 _LANES = ("laneid", "warpid")
-_WORD = 4  # bytes of a register
 Ranges = Mapping[Name, tuple[int, int]]
 
 
@@ -125,19 +124,21 @@ def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
     """Return how many values of each unknown there can be: so many as its bytes can hold, and as
     stay inside a buffer whose address it scales."""
     counts: dict[Name, int] = {}
+
+    def note(name: Name, values: int) -> None:
+        counts[name] = min(counts.get(name, values), values)
+
     for instruction in program.instructions:
         for access in instruction.accesses:
-            if access.direction is Direction.LOAD and access.bytes < _WORD:
-                name = loaded_name(instruction.index)
-                counts[name] = min(counts.get(name, 1 << 8 * access.bytes), 1 << 8 * access.bytes)
+            if access.direction is Direction.LOAD and access.bytes < REGISTER_BYTES:
+                note(loaded_name(instruction.index), 1 << 8 * access.bytes)
             size = sizes.get(access.field)
             if size is None or not access.unresolved or access.space != "global":
                 continue
             for monomial, scale in access.address.terms:
                 atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
                 if atom is not None and atom.function == "data":
-                    inside = max(size // abs(scale), 1)
-                    counts[atom.name] = min(counts.get(atom.name, inside), inside)
+                    note(atom.name, max(size // abs(scale), 1))
     return counts
 
 

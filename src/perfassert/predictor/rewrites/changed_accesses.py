@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from perfassert.kernel.affine import Affine, AffineCall, Quotient, Symbol
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, Symbol, names_of
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.names import Name
 
 _UNKNOWN = 62  # bits: of a field that nothing is known of, no address is beyond the end
 
@@ -50,14 +49,10 @@ def _step(access: BoundAccess) -> int:
     """Return the bytes between neighbouring threads, 0 if they access the same."""
     for axis in AXES:
         coordinates = {axis, f"threadIdx.{axis}"}
-        steps = [abs(c) for symbol, c in access.address.terms if coordinates & _names(symbol)]
+        steps = [abs(c) for symbol, c in access.address.terms if coordinates & names_of(symbol)]
         if steps:
             return min(steps)
     return 0
-
-
-def _names(symbol: Symbol) -> set[Name]:
-    return set(Affine(0, ((symbol, 1),)).symbols())
 
 
 def _split(access: BoundAccess) -> tuple[int, int]:

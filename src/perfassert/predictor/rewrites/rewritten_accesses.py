@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from perfassert.engines.volume.written import bound_expressions
 from perfassert.kernel.access import Access
-from perfassert.kernel.affine import Affine, Symbol
+from perfassert.kernel.affine import Affine, names_of
 from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.expression import (
     AXES,
@@ -20,7 +20,6 @@ from perfassert.kernel.expression import (
 from perfassert.kernel.field import ITEM_BYTES, Field
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import WIDEST_ACCESS_BYTES
-from perfassert.kernel.names import Name
 
 Subscripts = tuple[ExpressionTree, ...]
 
@@ -102,7 +101,7 @@ def _layout(subscripts: Sequence[Affine], launch: Launch) -> _Layout | None:
     if len(moving) != 1:
         return None
     last = moving[0]
-    steps = [c for symbol, c in subscripts[last].terms if coordinates & _coordinates_of(symbol)]
+    steps = [c for symbol, c in subscripts[last].terms if coordinates & names_of(symbol)]
     if len(steps) != 1 or not coordinates & {s for s, _ in subscripts[last].terms}:
         return None
     rest = [n for n in range(len(subscripts)) if n != last]
@@ -110,10 +109,6 @@ def _layout(subscripts: Sequence[Affine], launch: Launch) -> _Layout | None:
     layout = _Layout((*rest, last), abs(steps[0]))
     lies_so = layout == _Layout(tuple(range(len(subscripts))), 1)
     return None if lies_so else layout
-
-
-def _coordinates_of(symbol: Symbol) -> set[Name]:
-    return set(Affine(0, ((symbol, 1),)).symbols())
 
 
 def _slowness(form: Affine) -> int:

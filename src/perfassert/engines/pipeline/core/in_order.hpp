@@ -399,10 +399,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     return slot_from(due);
   }
 
-  // Where warps stand in the masks: by index, or from the oldest block to the youngest.
+  // The word of the mask in which a warp's bit stands while it is eligible.
   std::uint64_t& word_of(const Place& place) {
     return schedulers[place.scheduler].eligible[place.warp->pipe * word_count() + place.word];
   }
+  // Where warps stand in the masks: by index, or from the oldest block to the youngest.
   void order_by_age() {
     if (!u.oldest_first) return;
     i64 at = 0;
@@ -422,7 +423,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   // A warp that could have issued a whole cycle ago and found its pipeline occupied.
   bool held(const Warp& warp, i64 now) const { return now - warp.ready >= (u.width ? u.ticks : 1); }
 
-  // The warp to issue next on a scheduler, or -1: the last one served until it is held, or else the
+  // The warp to issue next on a scheduler, or none: the last one served until it is held, or else the
   // oldest, or the next one after the last one served. An issue is an opportunity for all whose pipeline is free.
   [[gnu::always_inline]] const Place* choose(i64 sched, Scheduler& at) {
     return kNarrow || words == 1 ? choose_in_word(at) : choose_in_words(sched, at);
