@@ -104,6 +104,25 @@ def loaded():
     assert pa.predict(kernel, pa.Launch(1, 256), "a100").time > 0
 
 
+@pytest.fixture
+def nvdisasm_runs(tmp_path, monkeypatch):
+    """The runs of nvdisasm, with an empty cache."""
+    from perfassert.frontends.toolchain import listing, tools
+
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+    counted = []
+    real = tools.run_tool
+
+    def run(name, *args, **more):
+        if name == "nvdisasm":
+            counted.append(name)
+        return real(name, *args, **more)
+
+    monkeypatch.setattr(tools, "run_tool", run)
+    yield counted
+    listing.forget_waiting()
+
+
 @pytest.fixture(scope="session")
 def import_text():
     """A function that writes a module's text to a file, where inspect finds it, and imports it."""

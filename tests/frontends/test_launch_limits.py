@@ -4,6 +4,7 @@ clusters."""
 import pytest
 
 import perfassert as pa
+from perfassert.frontends.cuda.kernels import BuiltCode
 from perfassert.frontends.cuda.proposals import choose_block
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import LaunchLimits
@@ -79,3 +80,28 @@ def test_code_that_says_nothing_takes_every_launch():
 @pytest.mark.parametrize(("most", "block"), [(0, (256,)), (128, (128,)), (1024, (256,))])
 def test_proposed_blocks_keep_to_launch_bounds(most, block):
     assert choose_block(None, most, ["threadIdx.x"]) == block
+
+
+STAGED = """
+extern "C" __global__ void staged(float* a, int n) {
+    __shared__ float s[1024];
+    s[threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    a[threadIdx.x] = s[n];
+}
+"""
+
+
+def test_what_does_not_fit_is_refused_before_its_code_is_described(tmp_path, monkeypatch):
+    if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
+        pytest.skip("nvrtc or nvdisasm is not installed")
+
+    def program(*_, **__):
+        raise AssertionError("described")
+
+    monkeypatch.setattr(BuiltCode, "program", program)
+    file = tmp_path / "staged.cu"
+    file.write_text(STAGED)
+    launch = pa.Launch(16, 128, {"n": 5}, shared_bytes=166000)
+    with pytest.raises(pa.LaunchError, match="170096 bytes of shared memory per block are more"):
+        pa.predict(pa.from_cuda(file, "staged"), launch, "a100")

@@ -1,9 +1,12 @@
 """Configurations of autotuned Triton kernels, ordered and pruned."""
 
+import shutil
+
 import pytest
 
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
+from perfassert.predictor.ahead import compile_together
 
 A100 = "A100-SXM4-40GB"
 SOURCE = """
@@ -72,6 +75,35 @@ def functions(tmp_path_factory, import_text):
 @pytest.fixture(scope="module")
 def ranking(functions):
     return pa.rank_autotune(functions.add, TYPES, grid, {"n": COUNT}, A100)
+
+
+def test_one_run_of_nvdisasm_reads_the_code_of_all(functions, nvdisasm_runs):
+    found = pa.rank_autotune(functions.add, TYPES, grid, {"n": COUNT}, A100)
+    assert len(found.configs) > 1
+    assert len(nvdisasm_runs) == 1
+
+
+def test_listings_are_those_of_modules_alone(functions, nvdisasm_runs, tmp_path):
+    """Modules of Triton have debug information, which is left out of what nvdisasm reads."""
+
+    def kernels():
+        for block in (64, 256, 1024):
+            constants = {"BLOCK": block, "EVEN": block < 1024}
+            kernel = pa.from_triton(functions.add.fn.fn, TYPES, constants)
+            yield kernel, pa.Launch(COUNT // block, 128, {"n": COUNT})
+
+    def listings(asked):
+        codes = [kernel.compiled.build_for(launch, "sm_80", 32)[0] for kernel, launch in asked]
+        assert all('//## File "' in code.built.listing for code in codes)
+        return [code.built.listing for code in codes]
+
+    alone = listings(kernels())
+    shutil.rmtree(tmp_path / "cache")
+    together = list(kernels())
+    compile_together((kernel, launch, A100) for kernel, launch in together)
+    assert len(nvdisasm_runs) == 3
+    assert listings(together) == alone
+    assert len(nvdisasm_runs) == 4
 
 
 def test_order_is_that_of_single_predictions(ranking, functions):

@@ -100,7 +100,7 @@ def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int
     from perfassert.report.launches import Predicted, text
 
     predictions = []
-    ahead = compile_ahead((one.kernel, one.device) for one in asked)
+    ahead = compile_ahead((one.kernel, one.launch, one.device) for one in asked)
     with progress("predictions") as bar, ahead:
         for number, one in enumerate(asked):
             bar(number, len(asked), one.label)

@@ -91,7 +91,7 @@ def rank(
     predictions: dict[Key, Prediction] = {}
     pairs = [*_pairs(candidates, kernel, domain)]
     read: dict[int, Kernel] = {}  # number of a kernel → the same with the code that it had at first
-    with compile_ahead((own, device) for _, (own, _) in pairs):
+    with compile_ahead((own, launch, device) for _, (own, launch) in pairs):
         for key, (own, launch) in pairs:
             if key in predictions:
                 raise RankingError(f"candidate {format_key(key)} occurs twice")

@@ -159,7 +159,7 @@ def rank_possible(
     for key, make in candidates.items():
         with noting(key):
             pairs[key] = make()
-    with compile_ahead((kernel, device) for kernel, _ in pairs.values()):
+    with compile_ahead((kernel, launch, device) for kernel, launch in pairs.values()):
         for key, (kernel, launch) in pairs.items():
             with noting(key):
                 predictions[key] = predict(kernel, launch, device)

@@ -9,10 +9,11 @@ from copy_suite import HEADER, ROWS, SUITE, write
 
 from perfassert.cli import validate as command
 from perfassert.errors import PerfAssertError, SuiteError
+from perfassert.frontends.toolchain import tools
 from perfassert.lab.validation import report
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.read import read_suite
-from perfassert.lab.validation.run import validate
+from perfassert.lab.validation.run import predict_rows, validate
 from perfassert.system.process_pool import process_pool
 
 pytestmark = pytest.mark.exhaustive(one_in=2)
@@ -305,3 +306,40 @@ def test_pairs_stand_side_by_side(path, result, capsys):
     assert "measured" in capsys.readouterr().out.partition("\ntime\n")[2]
     with pytest.raises(SuiteError, match="'time'"):
         report.pairs(result, "tme")
+
+
+COMPILED = """
+title = "Compiled for each row"
+data = "filled.csv"
+
+[device]
+name = "A100-SXM4-40GB"
+
+[launch]
+grid = "blocks"
+block = 128
+
+[[metric]]
+name = "time"
+column = "time_us"
+unit = "us"
+
+[kernel]
+cuda = "filled.cu"
+kernel = "filled"
+defines = { VALUE = "value" }
+"""
+
+
+def test_one_run_of_nvdisasm_reads_the_code_of_several_rows(tmp_path, nvdisasm_runs):
+    if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
+        pytest.skip("nvrtc or nvdisasm is not installed")
+    code = 'extern "C" __global__ void filled(int* a) { a[threadIdx.x] = VALUE; }'
+    (tmp_path / "filled.cu").write_text(code)
+    (tmp_path / "filled.csv").write_text("blocks,value,time_us\n10,1,5\n10,2,5\nmany,3,5\n10,4,5\n")
+    (tmp_path / "filled.toml").write_text(COMPILED)
+    suite, rows = prepared(tmp_path / "filled.toml")
+    outcomes = predict_rows(suite, rows)
+    assert [bool(outcome.failure) for outcome in outcomes] == [False, False, True, False]
+    assert {outcome.device for outcome in outcomes} == {"A100-SXM4-40GB"}
+    assert len(nvdisasm_runs) == 1

@@ -482,6 +482,16 @@ class BuiltCode:
         return self.source is not None and self.source.kind == "cuda"
 
     @property
+    def registers(self) -> int:
+        """Registers of a thread."""
+        return max(self.built.registers, 1)
+
+    def check_limits(self, launch: Launch) -> None:
+        """Raise :class:`LaunchError` for a launch that the code's own limits do not allow."""
+        if why := self.built.limits.find_violation(launch.grid, launch.block):
+            raise LaunchError.exceeding(f"CUDA refuses the launch of {self.built.kernel}: {why}")
+
+    @property
     def text(self) -> str:
         """Text that the code was compiled from; the code must have a source."""
         assert self.source is not None
@@ -565,8 +575,7 @@ def _bind(
 ) -> tuple[BoundKernel, Launch, str]:
     """Bind as :meth:`BuiltCode.bind`; also return how graph and executed counts differ, if so."""
     binary, hints, contradicted = code.built, code.hints, ""
-    if why := binary.limits.find_violation(launch.grid, launch.block):
-        raise LaunchError.exceeding(f"CUDA refuses the launch of {binary.kernel}: {why}")
+    code.check_limits(launch)
     program = code.program(rare)
     if executed and (sides := _executed_slow_paths(program, executed.work)):
         program = code.program(rare, sides)
@@ -619,7 +628,7 @@ def _bind(
         fields={n: Field.pointer(n, aligned.get(n, 256)) for n in names},
         flops=flops,
         dtype=dtype,
-        registers=max(binary.registers, 1),
+        registers=code.registers,
         shared_bytes=binary.shared_bytes,
         updates_per_thread=hints.updates_per_thread,
         assumptions=(*_relevant_assumptions(program, graph), *binder.assumptions),
@@ -646,6 +655,13 @@ class PerLaunch(ABC):
     @abstractmethod
     def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """Return the code for a launch, and the launch with the arguments that this code has."""
+
+    @abstractmethod
+    def compile_for_later(self, launch: Launch, arch: str) -> None:
+        """Compile for a launch; the next run of nvdisasm for the architecture reads the code.
+
+        Raises :class:`KernelSourceError` if it cannot be compiled.
+        """
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Return graph and accesses for a launch, and the launch that the volumes belong to."""

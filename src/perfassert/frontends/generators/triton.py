@@ -22,7 +22,7 @@ from perfassert.frontends.cuda.kernels import BuiltCode, Hints, PerLaunch
 from perfassert.frontends.generators.generated import by_name, package, with_args
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
-from perfassert.frontends.toolchain.build import Layout, from_compiler
+from perfassert.frontends.toolchain.build import Layout, disassemble_later, from_compiler
 from perfassert.frontends.toolchain.compilers import CompiledModule
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
@@ -147,6 +147,28 @@ class CheckedText:
 
 
 @dataclass(frozen=True, eq=False)
+class _TritonModule:
+    """A compiled module: types of its parameters, dynamic shared memory in bytes, warps of a block.
+
+    ``key`` tells it from others of the same function.
+    """
+
+    key: object
+    module: CompiledModule
+    types: Mapping[str, str]
+    shared_bytes: int
+    warps: int
+
+    def binary(self, where: str, arch: str) -> Binary:
+        """Return its machine code; ``where`` names the function in errors."""
+        binary = from_compiler(
+            self.module, where, arch, lambda layout: _named_parameters(self.types, layout)
+        )
+        shared = binary.shared_bytes + self.shared_bytes
+        return replace(binary, shared_bytes=shared).with_digest()
+
+
+@dataclass(frozen=True, eq=False)
 class TritonSource:
     """A JIT function with all that Triton needs to compile it, except the architecture.
 
@@ -158,7 +180,8 @@ class TritonSource:
     constants: Mapping[str, Any]
     options: Mapping[str, int]
     attrs: Mapping[tuple[int, ...], Sequence[Sequence[Any]]] | None = None
-    _made: dict[object, tuple[Binary, int]] = field(default_factory=dict, repr=False)
+    _made: dict[object, _TritonModule] = field(default_factory=dict, repr=False)
+    _built: dict[object, tuple[Binary, int]] = field(default_factory=dict, repr=False)
 
     @property
     def where(self) -> SourceSpan:
@@ -168,10 +191,17 @@ class TritonSource:
 
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
         """Return machine code specialised for ``arch`` and ``args``, and its warps per block."""
+        made = self.compile(arch, args)
+        if made.key not in self._built:
+            self._built[made.key] = made.binary(str(self.where), arch), made.warps
+        return self._built[made.key]
+
+    def compile(self, arch: str, args: Mapping[str, Any]) -> _TritonModule:
+        """Return what Triton's compiler makes for ``arch`` and ``args``, not disassembled."""
         ones, attrs = self._specialise(args)
         key = (arch, ones, repr(attrs))
         if key not in self._made:
-            self._made[key] = self._build(arch, ones, attrs)
+            self._made[key] = self._compile(key, arch, ones, attrs)
         return self._made[key]
 
     def _specialise(
@@ -199,9 +229,9 @@ class TritonSource:
                 attrs[(position,)] = [_DIVISIBLE]
         return tuple(ones), attrs
 
-    def _build(
-        self, arch: str, ones: tuple[str, ...], attrs: Mapping[tuple[int, ...], Any]
-    ) -> tuple[Binary, int]:
+    def _compile(
+        self, key: object, arch: str, ones: tuple[str, ...], attrs: Mapping[tuple[int, ...], Any]
+    ) -> _TritonModule:
         triton = triton_module()
         from triton.backends.compiler import GPUTarget
 
@@ -218,16 +248,9 @@ class TritonSource:
         except Exception as error:  # a compiler in this process may raise anything
             raise self._failure(arch, error) from error
         tools = (f"triton {triton.__version__}",)
-        binary = from_compiler(
-            CompiledModule(cubin, None, tools, metadata.name),
-            str(self.where),
-            arch,
-            lambda layout: _named_parameters(
-                {n: t for n, t in types.items() if t != "constexpr"}, layout
-            ),
-        )
-        shared = binary.shared_bytes + metadata.shared
-        return replace(binary, shared_bytes=shared).with_digest(), metadata.num_warps
+        module = CompiledModule(cubin, None, tools, metadata.name)
+        kept = {name: kind for name, kind in types.items() if kind != "constexpr"}
+        return _TritonModule(key, module, kept, metadata.shared, metadata.num_warps)
 
     def _failure(self, arch: str, error: Exception) -> KernelSourceError:
         """Return an error with the line in this function and the message of the innermost error."""
@@ -254,13 +277,17 @@ class TritonCode(PerLaunch):
         """Compile for ``arch``, specialised for the known ``args``."""
         return self.source.build(arch, args)[0]
 
+    def compile_for_later(self, launch: Launch, arch: str) -> None:
+        """Compile for a launch; see :class:`~perfassert.frontends.cuda.kernels.PerLaunch`."""
+        made = self.source.compile(arch, self._args(launch))
+        disassemble_later(made.module, str(self.source.where), arch)
+
     def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """Return the code for a launch; see :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.
 
         Raises :class:`LaunchError` for a block that differs from the one Triton would launch.
         """
-        names = [n for n, t in self.source.types.items() if t != "constexpr"]
-        args = by_name(launch, names, self.source.function.__name__)
+        args = self._args(launch)
         binary, warps = self.source.build(arch, args)
         block = (warps * warp_size, 1, 1)
         if launch.block != block:
@@ -270,6 +297,10 @@ class TritonCode(PerLaunch):
             )
         kept = {n: v for n, v in args.items() if self._is_parameter(n, binary)}
         return BuiltCode(binary, self.hints), with_args(launch, kept)
+
+    def _args(self, launch: Launch) -> Mapping[str, Any]:
+        names = [n for n, t in self.source.types.items() if t != "constexpr"]
+        return by_name(launch, names, self.source.function.__name__)
 
     def _is_parameter(self, name: str, binary: Binary) -> bool:
         """Return False for a parameter that compilation made a constant."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
+from perfassert.errors import PerfAssertError
 from perfassert.system.process_pool import cores
 
 from . import build as builds
@@ -79,6 +80,16 @@ def build_ahead(wanted: Sequence[Wanted]) -> Iterator[None]:
     finally:
         for one in ahead:
             one.close()
+
+
+def compile_together(wanted: Iterable[Wanted]) -> None:
+    """Compile one after the other, for one run of nvdisasm that reads the code of all.
+
+    What cannot be compiled is compiled again by the caller that needs it, and gets the error.
+    """
+    for source, arch in wanted:
+        with suppress(PerfAssertError):
+            builds.compile_for_later(source, arch)
 
 
 def build(source: Source, arch: str, recall: Recall = recall_nothing) -> Binary:

@@ -34,7 +34,7 @@ class Source:
     path: Path
     kind: str
     kernel: str | None = None
-    defines: Mapping[str, object] = field(default_factory=dict)
+    defines: Mapping[str, object] = field(default_factory=dict, hash=False)
     include_dirs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     arch: str | None = None

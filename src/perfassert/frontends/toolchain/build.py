@@ -126,8 +126,12 @@ def compile_for_later(source: Source, arch: str) -> None:
     if is_built(source, arch):
         return
     made, _ = _repeat_until_unchanged(source, arch, _module_with_parameters)
-    cubin = Cubin(made.cubin, str(source.path))
-    listing.disassemble_later(_disassembler(made.arch or cubin.arch), cubin, made.cubin)
+    disassemble_later(made, str(source.path), made.arch or Cubin(made.cubin, "").arch)
+
+
+def disassemble_later(made: CompiledModule, where: str, arch: str) -> None:
+    """Have the next run of nvdisasm for the architecture read this module, too."""
+    listing.disassemble_later(_disassembler(arch), Cubin(made.cubin, where), made.cubin)
 
 
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
@@ -277,7 +281,7 @@ def from_compiler(
     _check_architecture(arch)
     cubin = Cubin(made.cubin, where)
     kernel = names.choose(made.kernel, cubin.kernels(), where)
-    binary = _describe(cubin, made, kernel, arch, alone=True)
+    binary = _describe(cubin, made, kernel, arch, alone=False)
     places = (Path(name) for name in listing.mentioned_files(binary.listing))
     files = {path: read_bytes(path) for path in places if path.is_file() and may_be_shown(path)}
     return replace(

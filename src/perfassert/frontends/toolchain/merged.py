@@ -37,7 +37,6 @@ _ABSOLUTE, _RESERVED = 0xFFF1, 0xFF00  # st_shndx: no section; the first that st
 _SYMBOL_MASK = 0xFFFFFF  # sh_info of a .text section: its symbol; the rest is registers
 _CODE = ".text."
 _TABLES = (".debug_line", ".nv_debug_line_sass", ".debug_str")
-_DEBUG = ".debug_info"
 _MARK = "perfassert."
 _OF_MODULE = re.compile(r"perfassert\.(\d+)\.")
 
@@ -59,8 +58,8 @@ def module_of(name: str) -> tuple[int, str] | None:
 
 
 def may_be_merged(content: bytes) -> bool:
-    """Return True for a module without types in its debug information, and without such names."""
-    return _DEBUG.encode() not in content and _MARK.encode() not in content
+    """Return True for a module none of whose names may be taken for one of a merged module."""
+    return _MARK.encode() not in content
 
 
 def kind_of(content: bytes) -> bytes:

@@ -10,7 +10,10 @@ import numpy as np
 
 from perfassert.errors import PerfAssertError
 from perfassert.facade.session import predict
+from perfassert.hardware.model import Device
 from perfassert.lab.validation.build import (
+    Case,
+    Names,
     make_cases,
     make_device,
     measured_value,
@@ -27,11 +30,14 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
+from perfassert.predictor.ahead import compile_together
 from perfassert.predictor.judge.errors import PredictionKind, kind_of, read_traits
 from perfassert.system.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
 
 _CHUNKS = 64  # so many steps has the progress, at least where there are enough rows
+_TOGETHER = 8  # rows whose code one run of nvdisasm reads, where _SHARES processes get some
+_SHARES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ def validate(
 def _outcomes(
     suite: Suite, rows: Sequence[DataRow], executor: Submitter | None
 ) -> Iterator[list[RowOutcome]]:
-    size = max(1, len(rows) // _CHUNKS)
+    size = max(1, len(rows) // _CHUNKS, min(_TOGETHER, len(rows) // _SHARES))
     chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
     if executor is None:
         yield from (predict_rows(suite, chunk) for chunk in chunks)
@@ -163,22 +169,54 @@ def _outcomes(
 
 def predict_rows(suite: Suite, rows: Sequence[DataRow]) -> list[RowOutcome]:
     """Predict rows in a worker process; arguments and result can be pickled."""
-    return [_predict_row(suite, row) for row in rows]
+    asked = [_AskedRow.make(suite, row) for row in rows]
+    compile_together(
+        (case.kernel, case.launch, one.device)
+        for one in asked
+        for case in one.cases
+        if one.device is not None
+    )
+    return [_predict_row(suite, row, one) for row, one in zip(rows, asked, strict=True)]
 
 
-def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
-    key, cells = suite.kernel_key(row.cells), row.cells
-    spec = suite.kernels[key]
+@dataclass(slots=True)
+class _AskedRow:
+    """Names, device and launches of a row, as far as it has them; ``failure``: why not."""
+
+    names: Names = field(default_factory=dict)
+    device: Device | None = None
+    cases: tuple[Case, ...] = ()
+    failure: Exception | None = None
+
+    @staticmethod
+    def make(suite: Suite, row: DataRow) -> _AskedRow:
+        """Read what is asked in a row; an error is kept for its outcome."""
+        key, asked = suite.kernel_key(row.cells), _AskedRow()
+        spec = suite.kernels[key]
+        try:
+            asked.names = row_names(spec, row.cells)
+            asked.device = make_device(suite.device, row.cells)
+            asked.cases = make_cases(spec, row.cells, asked.names, key, asked.device)
+        except Exception as error:
+            asked.failure = error
+        return asked
+
+    def require(self) -> tuple[Device, tuple[Case, ...]]:
+        """Return device and launches; raise what kept the row from having them."""
+        if self.failure is not None or self.device is None:
+            raise self.failure or AssertionError("a row without device has a reason")
+        return self.device, self.cases
+
+
+def _predict_row(suite: Suite, row: DataRow, asked: _AskedRow) -> RowOutcome:
+    cells, names = row.cells, asked.names
     group = tuple(cells[column] for column in suite.group)
     seen = frozenset(m.name for m in suite.metrics if is_fitted(suite, cells, m.name))
     pairs: dict[str, tuple[float, float]] = {}
     reasons: dict[str, str] = {}
-    name = ""
+    name = asked.device.name if asked.device is not None else ""
     try:
-        names = row_names(spec, cells)
-        device = make_device(suite.device, cells)
-        name = device.name
-        cases = make_cases(spec, cells, names, key, device)
+        device, cases = asked.require()
         launched = [(predict(case.kernel, case.launch, device), case.count) for case in cases]
     except Exception as error:
         return RowOutcome(row.line, group, seen, name, pairs, reasons, _reason(error))

@@ -18,7 +18,7 @@ from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.binding.arguments import check_strides
 from perfassert.frontends.cuda.kernels import BuiltCode, Rare
-from perfassert.hardware.occupancy import occupancy
+from perfassert.hardware.occupancy import Occupancy, occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description
 from perfassert.kernel.executed import Executed, WorkingBlocks, spread_blocks
 from perfassert.kernel.launch import Launch
@@ -57,9 +57,8 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
     device, launch, code = question.device, question.arguments, question.code
     if code is None:
         return question.kernel.bind(launch, device.arch, device.warp_size)
+    unit_occupancy = _occupancy(question, code)  # nothing is described that does not fit
     described, effective_launch = _bind(question, code)
-    shared = described.shared_bytes + launch.shared_bytes  # nothing is executed that does not fit
-    unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
     assert isinstance(question.kernel, CompiledKernel)
     check_strides(question.kernel, question.launch, described.program)
     rare: Rare = frozenset()
@@ -84,6 +83,17 @@ def bind_question(question: Question, reads: Reads | None = None) -> tuple[Descr
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     executed_work = replace(executed_work, corrections=corrections)
     return _bind(question, code, executed_work, rare)
+
+
+def _occupancy(question: Question, code: BuiltCode) -> Occupancy:
+    """Return the occupancy; raise :class:`LaunchError` for a block that code or device refuses."""
+    device, launch, kernel = question.device, question.arguments, question.kernel
+    assert isinstance(kernel, CompiledKernel)
+    code.check_limits(launch)
+    needed = {"registers": code.registers, "shared_bytes": code.built.shared_bytes}
+    needed |= {name: kernel.overrides[name] for name in needed if name in kernel.overrides}
+    shared = needed["shared_bytes"] + launch.shared_bytes
+    return occupancy(device, launch.threads_per_block, needed["registers"], shared)
 
 
 def _bind(
