@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfassert.engines.volume.groups import AccessGroup
+from perfassert.engines.volume.groups import AccessGroup, Ties
 from perfassert.engines.volume.written import bound_expressions
 from perfassert.kernel.affine import Affine, below_zero, split_axis
 from perfassert.kernel.bound import BoundAccess
@@ -72,8 +72,10 @@ def _bound_groups(
             own = known[common, access.address.terms] = members.setdefault(key, [])
             shapes.setdefault(key, (access, address, split))
         own.append((access.address.constant, number))
+    ties: Ties = {}
     return tuple(
-        _group(kernel, *shapes[key], numbers, block, strong) for key, numbers in members.items()
+        _group(kernel, *shapes[key], numbers, block, strong, ties)
+        for key, numbers in members.items()
     )
 
 
@@ -91,6 +93,7 @@ def _group(
     numbers: Sequence[tuple[int, int]],
     block: tuple[int, int, int],
     strong: frozenset[int],
+    ties: Ties,
 ) -> AccessGroup:
     ranges, conditions = dict(access.ranges), list(access.conditions)
     for axis in sorted(split):
@@ -105,7 +108,7 @@ def _group(
         tuple(sorted(ranges.items(), key=str)),
         tuple(_split_all(c, split, block) for c in conditions),
         access.loops, tuple(number for _, number in numbers), access.atomic and not access.merged,
-        bool(access.pieces), access.instruction in strong, access.turn, access.atomic,
+        bool(access.pieces), access.instruction in strong, access.turn, access.atomic, ties,
     )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ The 25 loads of a stencil, for example, form one group and cost little more than
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -35,7 +36,9 @@ class CoupledCoordinates:
 
     names: tuple[Name, ...]
     forms: Forms
-    known: dict[tuple[object, ...], IntArray] = field(default_factory=dict, compare=False)
+    known: dict[tuple[object, ...], IntArray] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
 
     def forget_blocks(self) -> None:
         """Drop cached values that depend on the block."""
@@ -46,6 +49,10 @@ class CoupledCoordinates:
     def same_in_blocks(self) -> bool:
         """True if only coordinates within a block are tied."""
         return not any(name in AXES or name in BLOCK for name in self.names)
+
+
+Ties = dict[tuple[tuple[Name, ...], tuple[Affine, ...]], CoupledCoordinates]
+"""Sets of tied coordinates by their names, part of the address and conditions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +67,7 @@ class AccessGroup:
     ``loops``. ``conditions`` are forms that are 0 if a thread is masked. ``atomic`` accesses change
     data in the L2. ``serial`` means that lanes take turns at an address, and ``turn`` says how long
     each turn is. ``bulk`` data is copied past the L1. ``past_l1`` loads ask the L2 even if the L1
-    holds the data.
+    holds the data. ``ties`` has the sets of tied coordinates of all groups that share it.
     """
 
     field: str
@@ -79,6 +86,7 @@ class AccessGroup:
     past_l1: bool = False
     turn: AtomicTurn = AtomicTurn.UNKNOWN
     atomic: bool = False
+    ties: Ties = dataclasses.field(default_factory=dict, repr=False)
 
     def with_ranges(self, ranges: tuple[tuple[Name, tuple[int, int]], ...]) -> AccessGroup:
         """Return the group with other ranges; it shares what does not depend on them."""
@@ -107,18 +115,14 @@ class AccessGroup:
         for tie in ties:
             together = tie.union(*(s for s in sets if s & tie))
             sets = [*(s for s in sets if not s & tie and s != tie), together]
-        return tuple(
-            CoupledCoordinates(
-                tuple(sorted(names, key=str)),
-                Forms(
-                    [
-                        Affine(0, tuple(t for t in self.terms if names.issuperset(names_of(t[0])))),
-                        *(c for c in self.conditions if names.issuperset(c.symbols())),
-                    ]
-                ),
-            )
-            for names in sets
-        )
+        return tuple(self._coupled(tuple(sorted(names, key=str))) for names in sets)
+
+    def _coupled(self, names: tuple[Name, ...]) -> CoupledCoordinates:
+        """Return a set of tied coordinates; groups with the same terms share what is enumerated."""
+        own = frozenset(names)
+        address = Affine(0, tuple(t for t in self.terms if own.issuperset(names_of(t[0]))))
+        forms = (address, *(c for c in self.conditions if own.issuperset(c.symbols())))
+        return self.ties.setdefault((names, forms), CoupledCoordinates(names, Forms(forms)))
 
     @cached_property
     def block_axes(self) -> frozenset[int]:
