@@ -33,7 +33,7 @@ _COUNTED: Mapping[CodeType, Callable[[Any], _Counts]] = {
     run_compiled.__code__: _count_run,
     time_compiled.__code__: _count_run,
     compile_programs.__code__: lambda made: {
-        "nodes compiled": sum(len(program.nodes) for program in made[0]),
+        "nodes compiled": sum(len(program.costs) for program in made[0]),
     },
     merge_runs.__code__: lambda runs: {"unions of runs": 1, "runs of sectors": len(runs)},
     lane_addresses.__code__: lambda lanes: {"addresses of lanes": int(lanes.addresses.size)},

@@ -50,14 +50,16 @@ KEPT_BY_VALUES = {
     "engines/execution/compiled.py": "code as the core takes it, by the results that are needed",
     "engines/execution/plan.py": "the operations of code, by the results that are needed",
     "engines/execution/slicing.py": "the operations that decide addresses, or control flow alone",
-    "engines/pipeline/compiled.py": "a program as the core takes it, and its digest",
+    "engines/pipeline/compiled.py": "a program and its outline as the core takes them",
+    "engines/pipeline/program.py": "outlines of a graph's programs, and their nodes with costs",
     "engines/volume/executed.py": "bytes that executed blocks touch, by granularity",
     "engines/volume/written.py": "expressions of a described kernel, by names and values",
     "frontends/graph/numbering.py": "the nodes of the last launch, by what they execute",
     "frontends/access_graph.py": "the graph of a described kernel",
     "kernel/description.py": "the encoding of a described kernel",
+    "predictor/cost/memory.py": "the nodes of a graph that touch memory, and its classes",
     "predictor/rewrites/control_dependence.py": "of a program",
-    "predictor/model.py": "the graph of a described kernel with its accesses",
+    "predictor/model.py": "the graph of a described kernel, and of code with its block's launch",
 }
 """Files with ``once`` or ``latest``: what follows from an immutable value, and dies with it."""
 WRITTEN = {

@@ -45,7 +45,7 @@ def test_operands_take_a_wavefront_for_each_core_matrix(name):
     matrices = variant.shared_bytes / (ROWS * PIECE)
     warps = 4 if variant.unit == "wgmma" else 1
     node = Node(0, name, "", (), produces=False)
-    made = MatrixUnits([node], device, "shared memory").add_product(node)
+    made = MatrixUnits([node.operation], device, "shared memory").add_product(node)
     assert dict(made.demands)["shared memory"] == pytest.approx(matrices / warps, abs=1 / 16)
 
 

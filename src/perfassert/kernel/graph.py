@@ -12,9 +12,10 @@ from enum import Enum
 from functools import cached_property
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Union
 
 from perfassert.errors import GraphError, check_kind, close_matches, in_short
+from perfassert.kernel.memo import Memo
 from perfassert.quantity import to_boolean, to_integer, to_real
 from perfassert.source import Assumption, SourceSpan
 
@@ -291,6 +292,11 @@ class InstructionGraph:
         """Cache of executions by loop: the product of the trips around its body."""
         return {}
 
+    @cached_property
+    def outlines(self) -> Memo:
+        """Cache of what follows from neither costs nor trips; see :func:`replace_costs`."""
+        return Memo()
+
     @staticmethod
     def builder() -> GraphBuilder:
         """Start an empty graph: a builder to which nodes, loops and barriers are added."""
@@ -362,7 +368,7 @@ class InstructionGraph:
             replace(loop, trips=_trips(loop, names)) if isinstance(loop.trips, str) else loop
             for loop in self.loops
         )
-        return replace(self, loops=loops)
+        return replace_costs(self, loops=loops)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Convert to a ``networkx.MultiDiGraph``.
@@ -390,6 +396,16 @@ class InstructionGraph:
                         source.producer, node.index, loop=source.loop, distance=source.distance
                     )
         return graph
+
+
+def replace_costs(graph: InstructionGraph, **parts: Any) -> InstructionGraph:
+    """Return the graph with other costs of its nodes, trips or channels, and the same outlines.
+
+    What nodes wait for, which warps execute them, and how loops are nested has to be the same.
+    """
+    made = replace(graph, **parts)
+    made.__dict__["outlines"] = graph.outlines  # in the place of the cached property
+    return made
 
 
 def _trips(loop: Loop, names: Mapping[str, int]) -> int:

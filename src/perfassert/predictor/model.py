@@ -25,7 +25,15 @@ from perfassert.kernel.description import (
     WrittenKernel,
 )
 from perfassert.kernel.executed import SampleWork
-from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
+from perfassert.kernel.graph import (
+    BodyItem,
+    InstructionGraph,
+    ItemKind,
+    Latency,
+    LatencyRule,
+    Node,
+    replace_costs,
+)
 from perfassert.kernel.launch import Launch
 from perfassert.kernel_kind import KernelKind
 from perfassert.predictor.answer import Answer
@@ -265,7 +273,7 @@ def _with_longer_loops(graph: InstructionGraph) -> InstructionGraph:
         else x
         for x in graph.loops
     )
-    return replace(graph, loops=loops)
+    return replace_costs(graph, loops=loops)
 
 
 def _graph(kernel: Description) -> InstructionGraph:
@@ -302,20 +310,8 @@ def _with_longer_latencies(unit: Unit, growth: Mapping[int, float]) -> Unit:
     """The unit with completion latencies of graph nodes grown by so many cycles."""
     if not growth:
         return unit
-    ticks = unit.pipelines.ticks
-    programs = tuple(
-        replace(
-            p,
-            nodes=tuple(
-                n._replace(completion=n.completion + round(growth[n.graph_node] * ticks))
-                if n.graph_node in growth
-                else n
-                for n in p.nodes
-            ),
-        )
-        for p in unit.programs
-    )
-    return replace(unit, programs=programs)
+    ticks = {node: round(cycles * unit.pipelines.ticks) for node, cycles in growth.items()}
+    return replace(unit, programs=tuple(p.with_later_completions(ticks) for p in unit.programs))
 
 
 def _with_sleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
@@ -330,7 +326,7 @@ def _with_sleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
             latency = replace(own, completion=max(own.completion, slept))
             node = node._replace(latency=latency)
         nodes.append(node)
-    return replace(graph, nodes=tuple(nodes))
+    return replace_costs(graph, nodes=tuple(nodes))
 
 
 def _latencies(
@@ -347,8 +343,10 @@ def _latencies(
 def _with_block_launch(graph: InstructionGraph) -> InstructionGraph:
     """No warp of a block starts before the block has been set up."""
     launch = Node(len(graph.nodes), BLOCK_LAUNCH, "", (), fence=True)
-    first = BodyItem(ItemKind.NODE, launch.index)
-    return replace(graph, nodes=(*graph.nodes, launch), body=(first, *graph.body))
+    body = (BodyItem(ItemKind.NODE, launch.index), *graph.body)
+    known = graph.outlines.once(BLOCK_LAUNCH, lambda: replace(graph, body=body))
+    nodes, loops, channels = (*graph.nodes, launch), graph.loops, graph.channels
+    return replace_costs(known, nodes=nodes, loops=loops, channels=channels)
 
 
 def device_latency(node: Node, device: Device) -> Latency:

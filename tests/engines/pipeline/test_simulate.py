@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.engines.pipeline.bounds import bounds
+from perfassert.engines.pipeline import bounds as reference_bounds
+from perfassert.engines.pipeline import compiled as compiled_engine
+from perfassert.engines.pipeline.bounds import UNROLLED, bounds, find_sums
 from perfassert.engines.pipeline.compiled import available, run_compiled, time_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit
@@ -203,6 +205,32 @@ def test_bounds_hold_and_are_monotone():
         limits = bounds(unit)
         end = Reference(unit).run().end / unit.pipelines.ticks
         assert limits.lower <= end <= limits.upper, seed
+
+
+@compiled
+def test_compiled_bounds_are_those_of_the_reference(monkeypatch):
+    pick = random.Random(3)
+    for unrolled in (UNROLLED, 40):  # with loops that are followed in part
+        for module in (compiled_engine, reference_bounds):
+            monkeypatch.setattr(module, "UNROLLED", unrolled)
+        for seed in range(300):
+            unit = random_unit(seed)
+            watched = pick.sample(range(unit.graph_nodes + 1), k=min(3, unit.graph_nodes))
+            assert compiled_engine.fits(unit)
+            made, expected = compiled_engine.find_sums(unit, watched), find_sums(unit, watched)
+            assert [*made.busy] == [*expected.busy], seed
+            assert made[1:] == expected[1:], seed
+
+
+def test_a_long_program_without_loops_has_bounds():
+    g = pa.InstructionGraph.builder()
+    for _ in range(UNROLLED + 1):
+        last = g.op("x")
+    g.op("x", last)
+    table = {"x": pa.Latency(1, 10)}
+    unit = make_unit(g.build(), 1, 1, 1, table, "in-order", "loose-round-robin", 1, None)
+    assert bounds(unit).path == 20
+    assert find_sums(unit, ()).followed[0].latest == 20 * unit.pipelines.ticks
 
 
 def test_the_path_stays_a_bound_where_loops_are_followed_in_part():

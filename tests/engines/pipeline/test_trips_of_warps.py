@@ -11,6 +11,7 @@ from perfassert.engines.pipeline.compiled import _pack_program as packed_program
 from perfassert.engines.pipeline.compiled import available, run_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit
+from perfassert.kernel.graph import replace_costs
 
 ORDERS = ["dataflow", "in-order"]
 
@@ -71,3 +72,18 @@ def test_other_trips_are_as_of_a_graph_that_has_them(seed):
     whole = make_unit(other, latencies=latencies, **given)
     for one, two in zip(unit.variant, whole.variant, strict=True):
         assert packed_program(unit.programs[one]) == packed_program(whole.programs[two])
+
+
+def test_graphs_with_other_costs_and_trips_share_outlines():
+    made = graph((3, 3))
+    first = make_unit(made, 2, 4, 1, {"x": pa.Latency(1, 6)}, ORDERS[1], "loose-round-robin", 2, 1)
+    loops = tuple(replace(loop, trips=5, each=()) for loop in made.loops)
+    nodes = tuple(node._replace(latency=pa.Latency(2, 9)) for node in made.nodes)
+    again = replace_costs(made, nodes=nodes, loops=loops)
+    other = make_unit(again, 2, 4, 1, {}, ORDERS[1], "loose-round-robin", 2, 1)
+    assert first.programs[0].outline is other.programs[0].outline
+    alone = replace(made, nodes=nodes, loops=loops)
+    unshared = make_unit(alone, 2, 4, 1, {}, ORDERS[1], "loose-round-robin", 2, 1)
+    assert unshared.programs[0].outline is not other.programs[0].outline
+    assert packed_program(unshared.programs[0]) == packed_program(other.programs[0])
+    assert packed_program(first.programs[0]) != packed_program(other.programs[0])

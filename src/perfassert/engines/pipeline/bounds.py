@@ -11,16 +11,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import NO_LOOP, WarpProgram
 from perfassert.kernel.graph import BodyItem, ItemKind
 
-_UNROLLED = 20_000
+UNROLLED = 20_000
 """Largest number of instructions that are followed; longer programs run fewer iterations.
 
 Nothing waits for a loop that was shortened, so the bound is valid, but loose.
 """
+_MARGIN = 64  # sums of stalls are larger than times by less
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +49,82 @@ class Bounds:
         return max(self.path, self.issue, *self.pipelines.values())
 
 
+class Sums(NamedTuple):
+    """What bounds are made of, in ticks: by pipeline, ``busy`` is the time of its instructions.
+
+    ``serial`` is the time of all instructions in series without slots and stalls; ``stalls`` is
+    that of stalls. ``followed``: each program's warp by itself.
+    """
+
+    busy: Sequence[int]
+    serial: int
+    stalls: int
+    followed: Sequence[Followed]
+
+
+class Followed(NamedTuple):
+    """One warp by itself, as if no pipeline were ever busy, in ticks.
+
+    ``latest`` is the latest completion. For watched nodes, ``first`` is the start of the first,
+    ``last`` the completion of the last, and ``least`` the shortest time of one.
+    """
+
+    latest: int
+    first: int
+    last: int
+    least: int
+
+
 def bounds(unit: Unit, watched: Collection[int] = ()) -> Bounds:
     """Compute the bounds of a unit's run; ``watched``: nodes of its graph."""
+    from perfassert.engines.pipeline import compiled
+
+    is_compiled = compiled.available() and compiled.fits(unit, _MARGIN)
+    sums = compiled.find_sums(unit, watched) if is_compiled else find_sums(unit, watched)
     ticks = unit.pipelines.ticks
-    busy = [0] * len(unit.pipelines.names)
-    serial = 0
-    for variant, warps in Counter(unit.variant).items():
-        program = unit.programs[variant]
-        executed = _executions(program, unit.blocks * warps)
-        slot = 2 * ticks if unit.width else 0
-        for node in program.nodes:
-            times, served = executed[node.loop], node.served
-            busy[node.pipeline] += times * min(node.issue, node.completion + served)
-            for server, needed in node.demands:
-                busy[server] += times * needed
-            serial += times * (max(node.issue, node.completion) + served + slot + node.stall)
-    instructions = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
+    instructions = unit.block_length * unit.blocks
+    slot = 2 * ticks if unit.width else 0
     copies = [unit.schedulers if scoped else 1 for scoped in unit.pipelines.per_scheduler]
     rounds = -(-unit.blocks // unit.resident)
-    followers = [_follow(program, watched) for program in unit.programs]
-    path = max(follower.latest for follower in followers)
+    path = max(followed.latest for followed in sums.followed)
     # For example, 4 schedulers issue 100 instructions, one each per cycle, in cycles 0 to 24: the
     # last one issues after 24 cycles.
     slots = max(0, -(-instructions // (unit.schedulers * unit.width)) - 1) if unit.width else 0
     return Bounds(
         pipelines={
             name: -(-b // c) / ticks
-            for name, b, c in zip(unit.pipelines.names, busy, copies, strict=True)
+            for name, b, c in zip(unit.pipelines.names, sums.busy, copies, strict=True)
         },
         issue=float(slots),
         path=rounds * path / ticks,
-        upper=serial / ticks,
-        around_watched=_time_around_watched(followers, path) / ticks,
+        upper=(sums.serial + sums.stalls + slot * instructions) / ticks,
+        around_watched=_time_around_watched(sums.followed, path) / ticks,
     )
 
 
-def _time_around_watched(followers: Sequence[_Follower], path: int) -> int:
-    seen = [follower for follower in followers if follower.last]
+def find_sums(unit: Unit, watched: Collection[int]) -> Sums:
+    """Compute the sums of a unit: the reference of the compiled ones."""
+    busy = [0] * len(unit.pipelines.names)
+    serial = stalls = 0
+    for variant, warps in Counter(unit.variant).items():
+        program = unit.programs[variant]
+        executed = _executions(program, unit.blocks * warps)
+        for node in program.nodes:
+            times, served = executed[node.loop], node.served
+            busy[node.pipeline] += times * min(node.issue, node.completion + served)
+            for server, needed in node.demands:
+                busy[server] += times * needed
+            serial += times * (max(node.issue, node.completion) + served)
+            stalls += times * node.stall
+    return Sums(busy, serial, stalls, [_follow(program, watched) for program in unit.programs])
+
+
+def _time_around_watched(followed: Sequence[Followed], path: int) -> int:
+    seen = [one for one in followed if one.last]
     if not seen:
         return 0
-    first, last = min(f.first for f in seen), max(f.last for f in seen)
-    return first + min(f.least for f in seen) + path - last
+    first, last = min(one.first for one in seen), max(one.last for one in seen)
+    return first + min(one.least for one in seen) + path - last
 
 
 def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
@@ -98,16 +135,16 @@ def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
     return executed
 
 
-def _follow(program: WarpProgram, watched: Collection[int]) -> _Follower:
+def _follow(program: WarpProgram, watched: Collection[int]) -> Followed:
     """Follow one warp by itself, as if no pipeline were ever busy."""
     trips = [loop.trips for loop in program.loops]
     # For example, a loop of 30 instructions and 1,000 iterations is 30,000 long. With 500
     # iterations it is 15,000 long, below the limit.
-    while _length(program, program.body, trips) > _UNROLLED and max(trips, default=1) > 1:
+    while _length(program, program.body, trips) > UNROLLED and max(trips, default=1) > 1:
         trips = [-(-t // 2) for t in trips]
     follower = _Follower(program, trips, watched)
     follower.walk(program.body)
-    return follower
+    return Followed(follower.latest, follower.first, follower.last, follower.least)
 
 
 def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) -> int:
@@ -118,11 +155,7 @@ def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) 
 
 
 class _Follower:
-    """Walk through a program in order, which computes the earliest completion of each value.
-
-    ``latest`` is the latest completion. For watched nodes, ``first`` is the start of the first,
-    ``last`` the completion of the last, and ``least`` the shortest time of one.
-    """
+    """Walk through a program in order, which computes the earliest completion of each value."""
 
     def __init__(self, program: WarpProgram, trips: list[int], watched: Collection[int]) -> None:
         self.program = program

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import itemgetter
 
 from perfassert.engines.extension import compiled_core
+from perfassert.engines.pipeline.bounds import UNROLLED, Followed, Sums
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.phases import ProgramSignal
-from perfassert.engines.pipeline.program import WarpProgram
+from perfassert.engines.pipeline.program import NodeCost, ProgramOutline, WarpProgram
 from perfassert.engines.pipeline.results import (
     MOST_EVENTS,
     Duration,
@@ -81,6 +82,18 @@ def content_of(unit: Unit, limit: int) -> bytes:
     return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + b"".join(map(_digest, unit.programs))
 
 
+def find_sums(unit: Unit, watched: Collection[int]) -> Sums:
+    """Compute what the bounds of a unit that :func:`fits` are made of."""
+    words = _unit_words(unit, _TIME, False, 0, (0, 0))
+    words.extend((UNROLLED, len(watched), *watched))
+    result = array("q")
+    result.frombytes(_core().bounds(words.tobytes()))
+    *busy, serial, stalls = result[: len(unit.pipelines.names) + 2]
+    each = result[len(busy) + 2 :]
+    followed = [Followed(*each[at : at + 4]) for at in range(0, len(each), 4)]
+    return Sums(busy, serial, stalls, followed)
+
+
 def _duration(words: Sequence[int]) -> Duration:
     end, instructions, simulated, cut_short, half_time, half_count = words[:_DURATION]
     return Duration(end, instructions, simulated, bool(cut_short), half_time, half_count)
@@ -89,9 +102,7 @@ def _duration(words: Sequence[int]) -> Duration:
 def _simulate(
     unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
 ) -> array[int]:
-    words = _head(unit, heard, fast_forward, limit, window)
-    for program in unit.programs:
-        words.extend(_words(program))
+    words = _unit_words(unit, heard, fast_forward, limit, window)
     result = array("q")
     try:
         result.frombytes(_core().simulate(words.tobytes()))
@@ -139,13 +150,25 @@ def _profile(unit: Unit, words: Sequence[int]) -> StallProfile:
     return profile
 
 
-def fits(unit: Unit) -> bool:
-    """Return True if all times fit into 64 bits; with very fine ticks long runs do not."""
+def fits(unit: Unit, margin: int = 1) -> bool:
+    """Return True if all times fit into 64 bits; with very fine ticks long runs do not.
+
+    ``margin``: so many times as long ones do, too.
+    """
     longest = 0
     for program in unit.programs:
         longest = max(longest, program.length * (program.slowest + unit.pipelines.ticks))
     rounds = -(-unit.blocks // unit.resident)
-    return longest * unit.warps * unit.resident * rounds < _LIMIT
+    return longest * unit.warps * unit.resident * rounds * margin < _LIMIT
+
+
+def _unit_words(
+    unit: Unit, heard: int, fast_forward: bool, limit: int, window: tuple[int, int]
+) -> array[int]:
+    words = _head(unit, heard, fast_forward, limit, window)
+    for program in unit.programs:
+        words.extend(_words(program))
+    return words
 
 
 def _head(
@@ -166,7 +189,7 @@ def _head(
 
 def _words(program: WarpProgram) -> array[int]:
     """Return the packed program, which several runs of a prediction share."""
-    return program.found.once("words", lambda: array("q", _pack_program(program)))
+    return program.found.once("words", lambda: _pack_program(program))
 
 
 def _digest(program: WarpProgram) -> bytes:
@@ -174,31 +197,44 @@ def _digest(program: WarpProgram) -> bytes:
     return program.found.once("digest", lambda: sha256(_words(program)).digest())
 
 
-def _pack_program(program: WarpProgram) -> list[int]:
-    words = [len(program.nodes), len(program.loops), program.length]
-    for node in program.nodes:
-        words += (
-            node.graph_node, node.operation, node.pipeline, node.issue, node.completion,
-            node.loop, node.fence, node.partial, node.stall, node.produces, len(node.demands),
-        )  # fmt: skip
-        for demand in node.demands:
-            words += demand
+def _pack_program(program: WarpProgram) -> array[int]:
+    outline = program.outline
+    words = array("q", outline.found.once("words", lambda: _pack_outline(outline)))
+    packed = {cost: _pack_cost(cost) for cost in set(program.costs)}
+    words.extend(list(chain.from_iterable([packed[cost] for cost in program.costs])))
+    words.append(program.length)
+    for loop in program.loops:
+        words.extend((loop.trips, loop.length, loop.offset))
+    words.append(len(program.signals))
+    for node, signal in program.signals.items():
+        words.extend((node, *_pack_signal(signal)))
+    return words
+
+
+def _pack_outline(outline: ProgramOutline) -> array[int]:
+    words = [len(outline.nodes), len(outline.loops)]
+    for node in outline.nodes:
+        words += (node.graph_node, node.loop, node.fence, node.partial, node.stall)
         words.append(len(node.sources))
         for edge in node.sources:
             words.append(len(edge))
             for source in edge:
                 words += source
-        words += _signal(node.signal)
-    for loop in program.loops:
-        words += (loop.parent, loop.trips, loop.length, loop.offset)
+    for loop in outline.loops:
+        words.append(loop.parent)
         words += _items(loop.body)
-    words += _items(program.body)
-    return words
+    words += _items(outline.body)
+    return array("q", words)
 
 
-def _signal(signal: ProgramSignal | None) -> tuple[int, ...]:
-    if signal is None:
-        return (-1,)
+def _pack_cost(cost: NodeCost) -> tuple[int, ...]:
+    return (
+        cost.operation, cost.pipeline, cost.issue, cost.completion, cost.produces,
+        len(cost.demands), *chain.from_iterable(cost.demands),
+    )  # fmt: skip
+
+
+def _pack_signal(signal: ProgramSignal) -> tuple[int, ...]:
     return (
         signal.channel, int(signal.arrives), int(signal.waits), int(signal.copies), signal.expects,
         signal.first, len(signal.steps), *signal.steps,

@@ -47,7 +47,7 @@ class Unit:
     @property
     def graph_nodes(self) -> int:
         """Largest number of a node in the graph, plus one."""
-        return max((p.graph_nodes for p in self.programs), default=0)
+        return max((p.outline.graph_nodes for p in self.programs), default=0)
 
     @property
     def copies(self) -> tuple[tuple[int, ...], ...]:
@@ -65,6 +65,6 @@ class Unit:
     def runs_on(self) -> frozenset[int]:
         """Copies of pipelines without a queue whose issue times are not a multiple of the slots."""
         depths, ticks = self.pipelines.depths, self.pipelines.ticks
-        nodes = (n for program in self.programs for n in program.nodes if self.width)
-        off_slot = {n.pipeline for n in nodes if not depths[n.pipeline] and n.issue % ticks}
+        costs = (c for program in self.programs for c in program.costs if self.width)
+        off_slot = {c.pipeline for c in costs if not depths[c.pipeline] and c.issue % ticks}
         return frozenset(copy for pipeline in off_slot for copy in self.copies[pipeline])

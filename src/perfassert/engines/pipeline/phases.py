@@ -19,7 +19,7 @@ from perfassert.errors import GraphError
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Node, Signal
 
 if TYPE_CHECKING:  # of which programs are made
-    from perfassert.engines.pipeline.program import ProgramNode, WarpLoop
+    from perfassert.engines.pipeline.program import OutlineNode, WarpLoop
 
 _Key = tuple[int, bool]  # channel; True if the node waits and does not arrive
 _Counts = Counter[_Key]
@@ -47,7 +47,7 @@ class ProgramSignal:
 
 def program_signals(
     graph: InstructionGraph,
-    nodes: Sequence[ProgramNode],
+    nodes: Sequence[OutlineNode],
     loops: Sequence[WarpLoop],
     body: Sequence[BodyItem],
 ) -> dict[int, ProgramSignal]:
@@ -61,7 +61,7 @@ def program_signals(
 
 class _Numbering:
     def __init__(
-        self, graph: InstructionGraph, nodes: Sequence[ProgramNode], loops: Sequence[WarpLoop]
+        self, graph: InstructionGraph, nodes: Sequence[OutlineNode], loops: Sequence[WarpLoop]
     ) -> None:
         self.graph = graph
         self.nodes = nodes

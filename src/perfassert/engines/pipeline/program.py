@@ -3,11 +3,14 @@
 Nodes that the warp does not execute are removed, and so are loops without iterations. Latencies are
 integers of ticks. Each dynamic instruction has a number in program order, which follows from its
 loop counters.
+
+A program is an outline with costs and trips. Outlines are kept with the graph: launches that
+execute the same instructions share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -31,12 +34,39 @@ SERVER = -1  # in place of a warp's number
 _MAX_PIPELINES = 64  # the compiled engine stores a scheduler's active pipelines in one word
 
 
-class ProgramNode(NamedTuple):
-    """A node of a program.
+class OutlineNode(NamedTuple):
+    """A node without its cost.
 
-    ``issue``, ``completion`` and ``stall`` are in ticks. ``demands`` lists (server, ticks), which
-    follow one another and take ``served`` ticks at least. ``sources`` lists (producer, loop,
-    distance) per edge. ``signal`` is the effect on a channel, which alone depends on how often
+    ``stall`` is in cycles. ``sources`` lists (producer, loop, distance) per edge.
+    """
+
+    graph_node: int
+    loop: int
+    fence: bool
+    partial: bool
+    stall: int
+    sources: tuple[tuple[tuple[int, int, int], ...], ...]
+
+
+class NodeCost(NamedTuple):
+    """Cost of a node, which many nodes may share; ``issue`` and ``completion`` are in ticks.
+
+    ``demands`` lists (server, ticks), which follow one another and take ``served`` ticks at least.
+    """
+
+    operation: int
+    pipeline: int
+    issue: int
+    completion: int
+    produces: bool
+    demands: tuple[tuple[int, int], ...]
+    served: int
+
+
+class ProgramNode(NamedTuple):
+    """A node of a program, with its cost.
+
+    ``stall`` is in ticks. ``signal`` is the effect on a channel, which alone depends on how often
     loops run.
     """
 
@@ -72,27 +102,85 @@ class WarpLoop:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WarpProgram:
-    """Instructions of one warp: nodes and loops in program order, ``length`` dynamic instructions.
+class ProgramOutline:
+    """What one warp executes, in program order, and what each node waits for: no costs, no trips.
 
-    A loop is after the one around it. ``slowest`` is the largest number of ticks of an instruction.
-    ``graph_nodes`` is the largest number of a node in the graph, plus one. ``found`` holds what
-    follows from the program alone. Programs are compared by identity.
+    A loop is after the one around it. ``places``: node of the graph → its place. ``found`` holds
+    what follows from the outline alone.
     """
 
-    nodes: tuple[ProgramNode, ...]
+    nodes: tuple[OutlineNode, ...]
     loops: tuple[WarpLoop, ...]
     body: tuple[BodyItem, ...]
+    places: Mapping[int, int]
+    found: Memo = field(init=False, default_factory=Memo, repr=False)
+
+    @property
+    def graph_nodes(self) -> int:
+        """Largest number of a node in the graph, plus one."""
+        return 1 + max(self.places, default=-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarpProgram:
+    """Instructions of one warp: an outline with a cost for each node, ``length`` dynamic ones.
+
+    ``signals``: effects of nodes on channels. ``ticks``: of a cycle. ``slowest`` is the largest
+    number of ticks of an instruction. ``found`` holds what follows from the program alone. Programs
+    are compared by identity.
+    """
+
+    outline: ProgramOutline
+    costs: tuple[NodeCost, ...]
+    loops: tuple[WarpLoop, ...]
+    signals: Mapping[int, ProgramSignal]
     length: int
+    ticks: int
     slowest: int = field(init=False)
-    graph_nodes: int = field(init=False)
     found: Memo = field(init=False, default_factory=Memo, repr=False)
 
     def __post_init__(self) -> None:
-        times = [n.issue + n.completion + n.served for n in self.nodes]
+        times = [cost.issue + cost.completion + cost.served for cost in self.costs]
         object.__setattr__(self, "slowest", max(times, default=0))
-        numbers = [n.graph_node for n in self.nodes]
-        object.__setattr__(self, "graph_nodes", 1 + max(numbers, default=-1))
+
+    @property
+    def body(self) -> tuple[BodyItem, ...]:
+        """Top level of the program."""
+        return self.outline.body
+
+    @property
+    def nodes(self) -> tuple[ProgramNode, ...]:
+        """The nodes with their costs, in program order."""
+        return self.found.once("nodes", lambda: tuple(self._nodes()))
+
+    def _nodes(self) -> Iterator[ProgramNode]:
+        for index, (node, cost) in enumerate(zip(self.outline.nodes, self.costs, strict=True)):
+            yield ProgramNode(
+                node.graph_node,
+                cost.operation,
+                cost.pipeline,
+                cost.issue,
+                cost.completion,
+                node.loop,
+                node.fence,
+                node.partial,
+                node.stall * self.ticks,
+                cost.produces,
+                cost.demands,
+                cost.served,
+                node.sources,
+                self.signals.get(index),
+            )
+
+    def with_later_completions(self, growth: Mapping[int, int]) -> WarpProgram:
+        """Return the program in which nodes of the graph are complete so many ticks later."""
+        costs = list(self.costs)
+        for number, ticks in growth.items():
+            place = self.outline.places.get(number)
+            if place is not None:
+                cost = costs[place]
+                costs[place] = cost._replace(completion=cost.completion + ticks)
+        return replace(self, costs=tuple(costs))
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """Return the loop and the loops around it, outermost first."""
@@ -126,33 +214,39 @@ def compile_programs(
 
     Raises :class:`GraphError` for an operation class without a latency.
     """
-    for node in graph.nodes:
-        if node.latency is None and node.operation not in latencies:
-            from perfassert.errors import close_matches
-
-            hint = close_matches(node.operation, latencies)
-            raise GraphError(f"{node}: operation class {node.operation!r} has no latency{hint}")
-        if node.warps is not None and max(node.warps) >= warps_per_block:
+    partial = _partial_nodes(graph)
+    for index in partial:
+        node = graph.nodes[index]
+        if node.warps and max(node.warps) >= warps_per_block:
             raise GraphError(
                 f"{node}: only() names warp {max(node.warps)}, a block has {warps_per_block}"
             )
-    used = {_class_of(node): node.latency or latencies[node.operation] for node in graph.nodes}
-    servers = dict.fromkeys(d for node in graph.nodes for d in node.demands)
-    pipelines = _pipelines(used, tuple(servers), queues)
-    programs: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
+    kinds = [(n.operation, n.latency, n.demands, n.produces) for n in graph.nodes]
+    pipelines, costs = _costs(graph, dict.fromkeys(kinds), latencies, queues)
+    programs: dict[tuple[tuple[bool, ...], tuple[int, ...]], int] = {}
     made: list[WarpProgram] = []
     variant = []
-    everywhere = frozenset(n.index for n in graph.nodes if n.warps is None)
-    partial = [n for n in graph.nodes if n.warps is not None]
-    for warp in range(warps_per_block):
-        present = everywhere.union(n.index for n in partial if n.warps and warp in n.warps)
-        key = present, tuple(graph.trips_of(loop.index, warp) for loop in graph.loops if loop.each)
+    alike = not partial and not any(loop.each for loop in graph.loops)
+    for warp in range(1 if alike else warps_per_block):
+        present = tuple(warp in (graph.nodes[index].warps or ()) for index in partial)
+        key = present, tuple(graph.trips_of(loop.index, warp) for loop in graph.loops)
         if key not in programs:
             programs[key] = len(made)
-            made.append(_Compiler(graph, present, used, pipelines, warp).program())
+            outline = _outline(graph, present, tuple(trips > 0 for trips in key[1]))
+            own = tuple([costs[kinds[node.graph_node]] for node in outline.nodes])
+            made.append(_lay_out(graph, outline, own, pipelines.ticks, warp))
         variant.append(programs[key])
+    variant *= warps_per_block // len(variant)
     check_arrivals(graph, [made[v] for v in variant])
     return tuple(made), tuple(variant), pipelines
+
+
+def _partial_nodes(graph: InstructionGraph) -> tuple[int, ...]:
+    """Return the nodes that only some warps execute."""
+    nodes = graph.nodes
+    return graph.outlines.once(
+        "partial", lambda: tuple(n.index for n in nodes if n.warps is not None)
+    )
 
 
 def with_trips(
@@ -164,23 +258,20 @@ def with_trips(
     """
     # An inner loop of a loop that does not run is in no program, so that trips are above 0.
     return tuple(
-        _lay_out(
-            graph,
-            program.nodes,
-            [replace(x, trips=graph.trips_of(x.graph_loop, warp)) for x in program.loops],
-            program.body,
-        )
+        _lay_out(graph, program.outline, program.costs, program.ticks, warp)
         for program, warp in zip(programs, map(variant.index, range(len(programs))), strict=True)
     )
 
 
 def _lay_out(
     graph: InstructionGraph,
-    nodes: tuple[ProgramNode, ...],
-    loops: list[WarpLoop],
-    body: tuple[BodyItem, ...],
+    outline: ProgramOutline,
+    costs: tuple[NodeCost, ...],
+    ticks: int,
+    warp: int,
 ) -> WarpProgram:
     """Return the program with what depends on trips: lengths, places and phases of channels."""
+    loops = [replace(x, trips=graph.trips_of(x.graph_loop, warp)) for x in outline.loops]
 
     # For example, a node, a loop of 10 iterations with 3 nodes, and a node: the loop has offset 1.
     # The dynamic length is 32.
@@ -196,19 +287,16 @@ def _lay_out(
 
     for number in reversed(range(len(loops))):
         loops[number] = replace(loops[number], length=place(loops[number].body))
-    length = place(body)
-    signals = program_signals(graph, nodes, loops, body)
-    if signals:
-        nodes = tuple(n._replace(signal=signals.get(i)) for i, n in enumerate(nodes))
-    return WarpProgram(nodes, tuple(loops), body, length)
+    length = place(outline.body)
+    signals = program_signals(graph, outline.nodes, loops, outline.body)
+    return WarpProgram(outline, costs, tuple(loops), signals, length, ticks)
 
 
 def check_arrivals(graph: InstructionGraph, warps: Sequence[WarpProgram]) -> None:
     """Raise :class:`GraphError` if more warps arrive at a channel than complete a phase."""
     for number, channel in enumerate(graph.channels):
         arriving = sum(
-            any(n.signal and n.signal.arrives and n.signal.channel == number for n in p.nodes)
-            for p in warps
+            any(s.arrives and s.channel == number for s in p.signals.values()) for p in warps
         )
         if arriving > channel.arrivals:
             raise GraphError(
@@ -217,16 +305,58 @@ def check_arrivals(graph: InstructionGraph, warps: Sequence[WarpProgram]) -> Non
             )
 
 
-_Class = tuple[str, Union[Latency, None]]
-"""An operation class, with the latency of a node if it differs from that of the class."""
+_Kind = tuple[str, Union[Latency, None], tuple[tuple[str, float], ...], bool]
+"""All that the cost of a node follows from: class, latency of its own, demands, if it produces."""
 
 
-def _class_of(node: Node) -> _Class:
-    return node.operation, node.latency
+def _costs(
+    graph: InstructionGraph,
+    kinds: Iterable[_Kind],
+    latencies: Mapping[str, Latency],
+    queues: Mapping[str, int],
+) -> tuple[Pipelines, dict[_Kind, NodeCost]]:
+    """Return the pipelines that nodes of these kinds use, and the cost of each kind."""
+    used: dict[tuple[str, Latency | None], Latency] = {}
+    servers: dict[tuple[str, float], None] = {}
+    for operation, own, demands, _ in kinds:
+        latency = own or latencies.get(operation)
+        if latency is None:
+            from perfassert.errors import close_matches
+
+            node = next(n for n in graph.nodes if n.operation == operation and n.latency is None)
+            hint = close_matches(operation, latencies)
+            raise GraphError(f"{node}: operation class {operation!r} has no latency{hint}")
+        used[operation, own] = latency
+        servers.update(dict.fromkeys(demands))
+    pipelines = _pipelines(used, tuple(servers), queues)
+    names, operations = pipelines.names, pipelines.operations
+
+    def to_ticks(cycles: float) -> int:
+        value = exact(cycles)
+        return value.numerator * (pipelines.ticks // value.denominator)
+
+    def cost(kind: _Kind) -> NodeCost:
+        operation, own, demands, produces = kind
+        latency = used[operation, own]
+        issue, completion = to_ticks(latency.issue), to_ticks(latency.completion)
+        if not produces:  # complete λ after its issue, or when the first server is done
+            completion = 0 if demands else issue
+        served = tuple([(names.index(server), to_ticks(cycles)) for server, cycles in demands])
+        return NodeCost(
+            operations.index(operation),
+            names.index(latency.pipeline or operation),
+            issue,
+            completion,
+            produces,
+            served,
+            sum([needed for _, needed in served]),
+        )
+
+    return pipelines, {kind: cost(kind) for kind in kinds}
 
 
 def _pipelines(
-    used: Mapping[_Class, Latency],
+    used: Mapping[tuple[str, Latency | None], Latency],
     demands: Sequence[tuple[str, float]],
     queues: Mapping[str, int],
 ) -> Pipelines:
@@ -261,40 +391,29 @@ def exact(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-class _Compiler:
-    """Compiler of the program of ``warp``.
+def _outline(
+    graph: InstructionGraph, present: tuple[bool, ...], runs: tuple[bool, ...]
+) -> ProgramOutline:
+    """Return the outline of warps that execute the same nodes.
 
-    All warps with the same nodes (``present``) and the same trip counts share the program.
+    ``present``: which of the nodes that only some warps execute; ``runs``: which loops.
     """
+    return graph.outlines.once((present, runs), lambda: _Outlining(graph, present, runs).outline())
 
+
+class _Outlining:
     def __init__(
-        self,
-        graph: InstructionGraph,
-        present: frozenset[int],
-        used: Mapping[_Class, Latency],
-        pipelines: Pipelines,
-        warp: int,
+        self, graph: InstructionGraph, present: tuple[bool, ...], runs: tuple[bool, ...]
     ) -> None:
         self.graph = graph
-        self.warp = warp
-        self.present = present
-        self.pipelines = pipelines
-        ticks = pipelines.ticks
-        self.classes = {
-            one: (
-                pipelines.operations.index(one[0]),
-                pipelines.names.index(latency.pipeline or one[0]),
-                int(exact(latency.issue) * ticks),
-                int(exact(latency.completion) * ticks),
-            )
-            for one, latency in used.items()
-        }
-        self.demands: dict[tuple[str, float], tuple[int, int]] = {}
+        self.runs = runs
+        others = zip(_partial_nodes(graph), present, strict=True)
+        self.absent = {index for index, is_present in others if not is_present}
         self.order: list[int] = []
         self.kept: list[int] = []
         self.bodies: dict[int, list[BodyItem]] = {}
 
-    def program(self) -> WarpProgram:
+    def outline(self) -> ProgramOutline:
         body = self.walk(self.graph.body)
         node_index = {n: i for i, n in enumerate(self.order)}
         loop_index = {loop: i for i, loop in enumerate(self.kept)} | {NO_LOOP: NO_LOOP}
@@ -305,17 +424,14 @@ class _Compiler:
                 for kind, number in items
             )
 
-        nodes = tuple(self.nodes(node_index, loop_index))
-        loops = [
+        loops = tuple(
             WarpLoop(
-                loop,
-                loop_index[self.graph.loops[loop].parent],
-                self.graph.trips_of(loop, self.warp),
-                renumber(self.bodies[loop]),
+                loop, loop_index[self.graph.loops[loop].parent], 0, renumber(self.bodies[loop])
             )
             for loop in self.kept
-        ]
-        return _lay_out(self.graph, nodes, loops, renumber(body))
+        )
+        nodes = tuple(self.nodes(node_index, loop_index))
+        return ProgramOutline(nodes, loops, renumber(body), node_index)
 
     def walk(self, items: Sequence[BodyItem]) -> list[BodyItem]:
         """Return the items that exist for the warp, in order."""
@@ -323,14 +439,13 @@ class _Compiler:
         for item in items:
             kind, index = item
             if kind is ItemKind.NODE:
-                if index in self.present:
+                if index not in self.absent:
                     self.order.append(index)
                     kept.append(item)
                 continue
             place = len(self.kept)
             self.kept.append(index)
-            runs = self.graph.trips_of(index, self.warp) > 0
-            inner = self.walk(self.graph.loops[index].body) if runs else []
+            inner = self.walk(self.graph.loops[index].body) if self.runs[index] else []
             if inner:
                 self.bodies[index] = inner
                 kept.append(item)
@@ -340,11 +455,9 @@ class _Compiler:
 
     def nodes(
         self, node_index: Mapping[int, int], loop_index: Mapping[int, int]
-    ) -> Iterator[ProgramNode]:
-        ticks, all_nodes = self.pipelines.ticks, self.graph.nodes
+    ) -> Iterator[OutlineNode]:
         for index in self.order:
-            node: Node = all_nodes[index]
-            operation, pipeline, issue, completion = self.classes[_class_of(node)]
+            node: Node = self.graph.nodes[index]
             sources = []
             for edge in node.edges:
                 existing = tuple(
@@ -356,29 +469,6 @@ class _Compiler:
                 )
                 if existing:
                     sources.append(existing)
-            demands = tuple(map(self.demand, node.demands)) if node.demands else ()
-            if not node.produces:  # complete λ after its issue, or when the first server is done
-                completion = 0 if demands else issue
-            yield ProgramNode(
-                index,
-                operation,
-                pipeline,
-                issue,
-                completion,
-                loop_index[node.loop],
-                node.fence,
-                node.partial,
-                node.stall * ticks,
-                node.produces,
-                demands,
-                sum([served for _, served in demands]),
-                tuple(sources),
+            yield OutlineNode(
+                index, loop_index[node.loop], node.fence, node.partial, node.stall, tuple(sources)
             )
-
-    def demand(self, demand: tuple[str, float]) -> tuple[int, int]:
-        """Return the number of the server and the ticks."""
-        if demand not in self.demands:
-            server, cycles = demand
-            ticks = int(exact(cycles) * self.pipelines.ticks)
-            self.demands[demand] = self.pipelines.names.index(server), ticks
-        return self.demands[demand]

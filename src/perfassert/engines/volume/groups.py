@@ -115,9 +115,9 @@ class AccessGroup:
         for tie in ties:
             together = tie.union(*(s for s in sets if s & tie))
             sets = [*(s for s in sets if not s & tie and s != tie), together]
-        return tuple(self._coupled(tuple(sorted(names, key=str))) for names in sets)
+        return tuple(self._couple(tuple(sorted(names, key=str))) for names in sets)
 
-    def _coupled(self, names: tuple[Name, ...]) -> CoupledCoordinates:
+    def _couple(self, names: tuple[Name, ...]) -> CoupledCoordinates:
         """Return a set of tied coordinates; groups with the same terms share what is enumerated."""
         own = frozenset(names)
         address = Affine(0, tuple(t for t in self.terms if own.issuperset(names_of(t[0]))))

@@ -43,9 +43,7 @@ from perfassert.frontends.machine.opcodes import longest_sleep
 from perfassert.kernel.affine import Affine, Bounds, IntArray, interval
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.expression_pool import Atom, Expression
-from perfassert.kernel.graph import (
-    InstructionGraph,
-)
+from perfassert.kernel.graph import InstructionGraph, replace_costs
 from perfassert.kernel.names import Argument, LoopCounter, Name
 from perfassert.kernel.program import (
     Program,
@@ -81,7 +79,7 @@ def launch_graph(
     walk = _Walk(program, binder, warp_size)
     items = walk.block_at(block)
     channels = assign_channels(items, walk.warps, warp_size, walk.note_unclear)
-    return replace(number_items(items, touches, program.found), channels=channels)
+    return replace_costs(number_items(items, touches, program.found), channels=channels)
 
 
 @dataclass(frozen=True, slots=True)

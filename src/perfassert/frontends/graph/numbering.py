@@ -15,6 +15,7 @@ from perfassert.kernel.graph import (
     ItemKind,
     Loop,
     Node,
+    replace_costs,
 )
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.program import ProgramInstruction
@@ -57,7 +58,7 @@ def number_items(
         replace(x, trips=item.trips, rests_on=item.rests_on, each=item.each)
         for x, item in zip(graph.loops, loops, strict=True)
     )
-    return replace(graph, loops=tuple(own))
+    return replace_costs(graph, loops=tuple(own))
 
 
 def _content(items: Sequence[GraphItem], loops: list[GraphItem]) -> tuple[Hashable, ...]:

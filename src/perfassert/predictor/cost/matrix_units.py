@@ -30,13 +30,16 @@ def operand_bytes(operation: str) -> float:
 
 
 class MatrixUnits:
-    """Demands of the matrix instructions of one graph; ``read``: the server for operands."""
+    """Demands of the matrix instructions among ``operations``; ``read``: the server for operands.
 
-    def __init__(self, nodes: Iterable[Node], device: Device, read: str) -> None:
+    ``variants`` are those instructions.
+    """
+
+    def __init__(self, operations: Iterable[str], device: Device, read: str) -> None:
         self.device = device
         self.read = read
-        variants = {n.operation: v for n in nodes if (v := MatrixVariant.from_name(n.operation))}
-        started = [v for v in variants.values() if v.unit == STARTED]
+        self.variants = [v for name in operations if (v := MatrixVariant.from_name(name))]
+        started = [v for v in self.variants if v.unit == STARTED]
         self.started = {self.device.operation(v.name).pipeline for v in started}
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
 

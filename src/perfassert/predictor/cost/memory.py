@@ -22,7 +22,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import Description, WrittenKernel
-from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.graph import InstructionGraph, Latency, Node, replace_costs
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import REGISTER_BYTES
 from perfassert.kernel.program import CLUSTER
@@ -124,16 +124,27 @@ class MemorySystem:
         self, graph: InstructionGraph, own_latencies: Mapping[str, object]
     ) -> InstructionGraph:
         """Return the graph with demands; classes in ``own_latencies`` keep their nodes."""
-        nodes = []
         self.served = self._serve_loads(graph)
-        self.products = MatrixUnits(graph.nodes, self.device, LOAD_STORE_UNIT)
-        for node in graph.nodes:
+        operations = graph.outlines.once("operations", lambda: {n.operation for n in graph.nodes})
+        self.products = MatrixUnits(operations, self.device, LOAD_STORE_UNIT)
+        nodes = list(graph.nodes)
+        for index in self._costly(graph):
+            node = nodes[index]
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
             trips = 1 if self.counted else graph.times(node)
-            nodes.append(
-                node if node.operation in own_latencies else self.add_access(node, max(1, trips))
-            )
-        return replace(graph, nodes=tuple(nodes))
+            if node.operation not in own_latencies:
+                nodes[index] = self.add_access(node, max(1, trips))
+        return replace_costs(graph, nodes=tuple(nodes))
+
+    def _costly(self, graph: InstructionGraph) -> Sequence[int]:
+        """Return the nodes that touch memory; all where there are matrix products."""
+
+        def find() -> tuple[int, ...]:
+            return tuple(node.index for node in graph.nodes if node.touches or node.space)
+
+        if self.counted and self.products.variants:
+            return range(len(graph.nodes))
+        return graph.outlines.once("touching", find)
 
     def add_access(self, node: Node, trips: int) -> Node:
         """Add to a node the demands of its accesses on queue, load-store unit and L2."""

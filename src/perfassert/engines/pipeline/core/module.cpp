@@ -3,6 +3,7 @@
 // be skipped exactly. Input and output are flat arrays of 64-bit integers (see compiled.py).
 #include "../../module.hpp"
 
+#include "bounds.hpp"
 #include "engines.hpp"
 
 namespace {
@@ -21,16 +22,14 @@ struct Released {
   ~Released() { PyEval_RestoreThread(state); }
 };
 
-PyObject* simulate(PyObject*, PyObject* argument) {
+// Calls a function of packed words that returns words.
+template <class Function> PyObject* call(PyObject* argument, Function function) {
   char* data = nullptr;
   Py_ssize_t size = 0;
   if (PyBytes_AsStringAndSize(argument, &data, &size) < 0) return nullptr;
   try {
     Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
-    Unit unit = read_unit(in);
-    Result r = [&unit] { Released released; return run(unit); }();
-    std::vector<i64> out{r.end, r.instructions, r.simulated, r.cut_short, r.half_time, r.half_count};
-    out.insert(out.end(), r.heard.begin(), r.heard.end());
+    std::vector<i64> out = function(in);
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),
                                      (Py_ssize_t)(out.size() * sizeof(i64)));
   } catch (const Deadlock& deadlock) {
@@ -45,8 +44,21 @@ PyObject* simulate(PyObject*, PyObject* argument) {
   }
 }
 
+PyObject* simulate(PyObject*, PyObject* argument) {
+  return call(argument, [](Reader& in) {
+    Unit unit = read_unit(in);
+    Result r = [&unit] { Released released; return run(unit); }();
+    std::vector<i64> out{r.end, r.instructions, r.simulated, r.cut_short, r.half_time, r.half_count};
+    out.insert(out.end(), r.heard.begin(), r.heard.end());
+    return out;
+  });
+}
+
+PyObject* bounds(PyObject*, PyObject* argument) { return call(argument, find_bounds); }
+
 PyMethodDef methods[] = {
     {"simulate", simulate, METH_O, "Simulate a unit given as packed 64-bit integers."},
+    {"bounds", bounds, METH_O, "Bounds of the time of a unit, in packed 64-bit integers."},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
                       nullptr, nullptr, nullptr, nullptr};

@@ -66,9 +66,7 @@ inline std::vector<Item> read_items(Reader& in) {
 }
 
 inline void read_signal(Reader& in, Signal& signal) {
-  signal.channel = in.next();
-  if (signal.channel < 0) return;
-  for (i64* f : {&signal.arrives, &signal.waits, &signal.copies, &signal.expects, &signal.first}) *f = in.next();
+  for (i64* f : {&signal.channel, &signal.arrives, &signal.waits, &signal.copies, &signal.expects, &signal.first}) *f = in.next();
   signal.steps.resize(in.next());
   for (auto& step : signal.steps) step = in.next();
 }
@@ -96,30 +94,43 @@ inline void cut_distances(Program& p) {
       }
 }
 
-inline Program read_program(Reader& in) {
-  Program p;
+// What depends on neither costs nor trips.
+inline void read_outline(Reader& in, i64 ticks, Program& p) {
   p.nodes.resize(in.next());
   p.loops.resize(in.next());
-  p.length = in.next();
   for (auto& n : p.nodes) {
-    for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.fence, &n.partial,
-                   &n.stall, &n.produces})
-      *f = in.next();
-    n.demands.resize(in.next());
-    for (auto& d : n.demands) { d.pipe = in.next(); d.ticks = in.next(); }
+    for (i64* f : {&n.origin, &n.loop, &n.fence, &n.partial, &n.stall}) *f = in.next();
+    n.stall *= ticks;
     n.edges.resize(in.next());
     for (auto& edge : n.edges) {
       edge.resize(in.next());
       for (auto& s : edge) { s.producer = in.next(); s.loop = in.next(); s.distance = in.next(); }
     }
-    read_signal(in, n.signal);
   }
   for (auto& l : p.loops) {
-    for (i64* f : {&l.parent, &l.trips, &l.length, &l.offset}) *f = in.next();
-    l.reach = 0;
+    l.parent = in.next();
     l.body = read_items(in);
   }
   p.body = read_items(in);
+}
+
+inline Program read_program(Reader& in, i64 ticks) {
+  Program p;
+  read_outline(in, ticks, p);
+  for (auto& n : p.nodes) {
+    for (i64* f : {&n.op, &n.pipe, &n.issue, &n.completion, &n.produces}) *f = in.next();
+    n.demands.resize(in.next());
+    for (auto& d : n.demands) { d.pipe = in.next(); d.ticks = in.next(); }
+  }
+  p.length = in.next();
+  for (auto& l : p.loops) {
+    for (i64* f : {&l.trips, &l.length, &l.offset}) *f = in.next();
+    l.reach = 0;
+  }
+  for (i64 signals = in.next(); signals > 0; --signals) {
+    i64 node = in.next();
+    read_signal(in, p.nodes[node].signal);
+  }
   place_nodes(p, p.body);
   for (auto& l : p.loops) place_nodes(p, l.body);
   cut_distances(p);
@@ -153,7 +164,7 @@ inline Unit read_unit(Reader& in) {
   for (i64 i = 0; i < u.pipes; ++i) u.depth.push_back(in.next());
   u.arrivals.resize(in.next());
   for (auto& arrivals : u.arrivals) arrivals = in.next();
-  for (i64 i = 0; i < programs; ++i) u.programs.push_back(read_program(in));
+  for (i64 i = 0; i < programs; ++i) u.programs.push_back(read_program(in, u.ticks));
   for (i64 i = 0; i < u.pipes; ++i) {
     u.copy.emplace_back();
     for (i64 s = 0; s < u.schedulers; ++s)
