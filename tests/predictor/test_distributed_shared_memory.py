@@ -81,3 +81,14 @@ def test_what_is_not_known_is_said(tmp_path):
     device = pa.device("h100").replace(cluster_latency=0.0)
     found = predicted(tmp_path, CHASE, 32, device)
     assert any("has no cluster_latency" in a.text for a in found.assumptions)
+
+
+@pytest.mark.parametrize("device", ["a100", "rtx-4090"])
+def test_devices_without_clusters_refuse_them(device):
+    field = pa.Field("a", shape=1 << 20)
+    fill = pa.Kernel.from_accesses("fill", [field], stores=["a[x]"])
+    with pytest.raises(
+        pa.LaunchError, match=r"clusters of blocks are launched from sm_90 on; .* is sm_8"
+    ):
+        pa.predict(fill, pa.Launch(1 << 12, 256, cluster=2), device)
+    assert pa.predict(fill, pa.Launch(1 << 12, 256, cluster=2), "rtx-5090").time > 0

@@ -14,6 +14,7 @@ from perfassert.kernel.content import content_digest
 from perfassert.kernel.description import CompiledKernel, Kernel, WrittenKernel
 from perfassert.kernel.launch import Launch
 from perfassert.quantity import Quantity
+from perfassert.shipped import model_integer
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import Analyses, BuiltCode
@@ -78,6 +79,8 @@ def make_question(
             argument that is no number, array or structure.
     """
     check_block(device, launch.block, launch.shared_bytes)
+    if launch.clustered:
+        _check_clusters(device)
     launch = launch.freeze(share)
     code, arguments, overrides = None, launch, {}
     if isinstance(kernel, CompiledKernel):
@@ -99,6 +102,16 @@ def make_question(
     except TypeError as error:
         raise LaunchError(f"the launch cannot be identified: {error}") from None
     return Question(kernel, launch, device, code, arguments, volumes, prove, digest, key)
+
+
+def _check_clusters(device: Device) -> None:
+    from perfassert.frontends.toolchain.architecture import number
+
+    oldest = model_integer("oldest_cluster_architecture")
+    if number(device.arch) < oldest:
+        raise LaunchError.exceeding(
+            f"clusters of blocks are launched from sm_{oldest} on; {device.name} is {device.arch}"
+        )
 
 
 def _identify(
