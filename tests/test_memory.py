@@ -37,6 +37,7 @@ CACHES = {
     "predictor/judge/errors.py _widest": "no argument: the shipped table of errors",
     "predictor/cost/memory.py _queue_latency": "by two numbers",
     "predictor/judge/pairs.py _table": "no argument: the shipped table of pairs",
+    "predictor/stored.py predictor_digest": "no argument: the files of the package",
     "shipped.py _model_values": "no argument: the shipped numbers of the model",
     "system/processes.py mechanisms": "no argument: what the kernel of the system offers",
     "system/processes.py python_folders": "no argument: folders of the interpreter",

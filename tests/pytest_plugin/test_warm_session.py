@@ -1,4 +1,4 @@
-"""A second session on unchanged kernels compiles and disassembles nothing."""
+"""A second session on unchanged kernels compiles, disassembles and computes nothing."""
 
 import pytest
 
@@ -49,3 +49,44 @@ def test_a_warm_session_starts_no_tool(pytester, monkeypatch):
     runs.unlink()
     pytester.runpytest_subprocess(*devices).assert_outcomes(passed=6)
     assert not runs.exists()
+
+
+DESCRIBED = """
+import perfassert as pa
+
+def test_time(perf):
+    fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
+    perf(fill, pa.Launch(16, 256)).expect(time="< 1 ms")
+
+def test_rank(perf):
+    fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
+    assert perf.rank([64, 128], kernel=fill, domain=4096).best
+"""
+COUNTED = """
+import pathlib
+from perfassert.predictor.judge import judge
+
+real = judge.judge
+
+def counted(*args):
+    with open(pathlib.Path(__file__).with_name("runs"), "a") as file:
+        file.write("judge ")
+    return real(*args)
+
+judge.judge = counted
+"""
+
+
+def test_a_warm_session_computes_nothing_and_says_the_same(pytester, monkeypatch):
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(pytester.path / "cache"))
+    pytester.makepyfile(DESCRIBED)
+    pytester.makeconftest(COUNTED)
+    runs, tables = pytester.path / "runs", []
+    for number in range(2):
+        result = pytester.runpytest_subprocess("-v", "--perf-device=a100")
+        result.assert_outcomes(passed=2)
+        start = next(i for i, line in enumerate(result.outlines) if "predicted performance" in line)
+        tables.append(result.outlines[start:-1])  # the last line says how long it took
+        assert runs.read_text().split() == ["judge"] * 3, number
+    assert tables[0] == tables[1]
+    assert len(tables[0]) > 3

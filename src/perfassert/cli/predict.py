@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from perfassert.facade.session import predict
+    from perfassert.facade.session import recall
     from perfassert.report import plausibility
     from perfassert.report.prediction import text
 
@@ -54,7 +54,7 @@ def _predict(options: argparse.Namespace) -> int:
             raise LaunchError("--measured: is the time of one launch; choose it by --kernel")
         return _all(asked, options)
     with progress(f"prediction of {options.source or options.launches}"):
-        prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
+        prediction = recall(asked[0].kernel, asked[0].launch, asked[0].device)
     judged = _judge(prediction, asked[0], options) if options.measured else None
     if options.json:
         more = {"measured": plausibility.to_dict(judged)} if judged else {}
@@ -95,7 +95,7 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
 
 def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int:
     """Predict every launch of a file; one that cannot be predicted does not stop the others."""
-    from perfassert.facade.session import predict
+    from perfassert.facade.session import recall
     from perfassert.predictor.ahead import compile_ahead
     from perfassert.report.launches import Predicted, text
 
@@ -105,7 +105,7 @@ def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int
         for number, one in enumerate(asked):
             bar(number, len(asked), one.label)
             try:
-                prediction, why = predict(one.kernel, one.launch, one.device), ""
+                prediction, why = recall(one.kernel, one.launch, one.device), ""
             except PerfAssertError as error:
                 prediction, why = None, command_line_text(error)
             predictions.append(

@@ -166,7 +166,7 @@ def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list
 
 
 def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
-    from perfassert.facade.session import predict
+    from perfassert.facade.session import recall
     from perfassert.hardware.load import device as load_device
 
     kernel: Kernel = kernel_of(options)
@@ -177,7 +177,7 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], Tried]:
         nonlocal kernel
         try:
             launch = Launch.cover(domain, block, args, options.shared_bytes)
-            prediction = predict(kernel, launch, device)
+            prediction = recall(kernel, launch, device)
         except LaunchError as error:
             return Tried(block, None, command_line_text(error))
         if prediction.origin is not None:

@@ -101,3 +101,8 @@ def predict(
     return Prediction.of_values(
         DEFAULT.predict(kernel, launch, device, volumes=volumes, prove=prove)
     )
+
+
+def recall(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Prediction:
+    """Predict as :func:`predict`, or recall the answer of an earlier process from the cache."""
+    return Prediction.of_values(DEFAULT.recall(kernel, launch, device))

@@ -8,9 +8,6 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.results import Duration
-from perfassert.engines.pipeline.simulate import content_of, run_bounded
 from perfassert.errors import LaunchError, check_kind, in_short
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
@@ -24,16 +21,16 @@ from perfassert.prediction.seal import (
     seal_timeline,
 )
 from perfassert.predictor.answer import NO_DIAGNOSIS, Answer, Asked
-from perfassert.predictor.judge.judge import judge
 from perfassert.predictor.memo import DEFAULT_BUDGET, Memo, SameObjects
-from perfassert.predictor.model import BoundLaunch, Model, bind_launch
 from perfassert.predictor.question import Question, make_question
-from perfassert.predictor.simulate.time import loaded_model
 from perfassert.quantity import to_integer
 from perfassert.system.collection import without_collections
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a recalled answer needs no engine
+    from perfassert.engines.pipeline.configuration import Unit
+    from perfassert.engines.pipeline.results import Duration
     from perfassert.frontends.cuda.kernels import Analyses
+    from perfassert.predictor.model import BoundLaunch, Model
 
 _NO_VOLUMES: Mapping[str, Any] = MappingProxyType({})
 _PREDICTION_BYTES = 24 << 10
@@ -71,12 +68,35 @@ class Session:
             volumes: measured volumes in place of predicted ones.
             prove: changes that advice compiles at most; None: a few.
         """
+        return self._predict(kernel, launch, device, volumes, prove, is_stored=False)
+
+    def recall(self, kernel: Kernel, launch: Launch, device: Device | str | Path) -> Answer:
+        """Predict a launch, or recall its answer from the cache on disk.
+
+        Args:
+            kernel: from any entry point.
+            launch: grid, block and arguments.
+            device: a :class:`Device`, a name or alias, or the path of a device file.
+        """
+        return self._predict(kernel, launch, device, None, None, is_stored=True)
+
+    def _predict(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        device: Device | str | Path,
+        volumes: Mapping[str, str | float] | None,
+        prove: int | None,
+        *,
+        is_stored: bool,
+    ) -> Answer:
         for argument, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
             if not isinstance(value, kind):
                 raise LaunchError(f"{argument} must be a {kind.__name__}, not {in_short(value)}")
         target = load_device(device)
         with without_collections():
-            return self.answer(self.ask(kernel, launch, target, volumes, prove))
+            question = self.ask(kernel, launch, target, volumes, prove)
+            return self.answer(question, is_stored=is_stored)
 
     def ask(
         self,
@@ -111,22 +131,32 @@ class Session:
             self._analyses = RecalledAnalyses(self._memo)
         return self._analyses
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: Question, *, is_stored: bool = False) -> Answer:
         """Return the answer of a question, as an object that nobody else has.
 
         Args:
             question: what :meth:`ask` has made.
+            is_stored: whether the cache on disk is asked before, and gets what is new.
         """
 
         made: list[PredictionValues] = []
 
-        def make() -> PredictionValues:
+        def compute() -> PredictionValues:
+            from perfassert.predictor.judge.judge import judge
+
             made.append(judge(question, self.model(question)))
             return made[-1]
 
+        def make() -> PredictionValues:
+            if not is_stored:
+                return compute()
+            from perfassert.predictor.stored import recall_answer
+
+            return recall_answer(question.key, compute)
+
         values = self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
         if not made and not has_intact_values(values):  # somebody has written to what is shared
-            values = make()
+            values = compute()
         return Answer.of_values(values, asked=Asked(question, self))
 
     def bound_launch(self, question: Question) -> BoundLaunch:
@@ -145,6 +175,9 @@ class Session:
         """
 
         def make() -> Model:
+            from perfassert.predictor.model import bind_launch
+            from perfassert.predictor.simulate.time import loaded_model
+
             with without_collections():
                 bound_launch = bind_launch(question)
                 launch, device = question.launch, question.device
@@ -218,6 +251,8 @@ def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
 
 def _run(memo: Memo, unit: Unit, limit: int) -> Duration:
     """Run a unit as :func:`run_bounded` does; the same unit, of whatever launch, runs once."""
+    from perfassert.engines.pipeline.simulate import content_of, run_bounded
+
     key = content_of(unit, limit)
     run = partial(run_bounded, unit, limit)
     return memo.recall("simulate", key, run, lambda _: _DURATION_BYTES + len(key or b""))

@@ -24,7 +24,7 @@ from perfassert.errors import (
 from perfassert.expect.check import Outcome
 from perfassert.expect.metrics import Kind, all_metrics
 from perfassert.facade.prediction import Prediction
-from perfassert.facade.session import predict
+from perfassert.facade.session import recall
 from perfassert.frontends.cuda.kernels import own_toolchain, with_toolchain
 from perfassert.frontends.generators.recognised import kernel_of
 from perfassert.hardware.load import device as load_device
@@ -182,7 +182,7 @@ class Perf:
         """Predict the kernel as the release of ``--perf-toolchain`` compiles it."""
         if self._toolchain is not None:
             kernel = with_toolchain(kernel, self._toolchain)
-        prediction = predict(kernel, launch, device)
+        prediction = recall(kernel, launch, device)
         if prediction.origin is not None and "<" in prediction.kernel:
             known, _, on = prediction.origin
             notes = (a.text for a in prediction.assumptions if a.stands_for == INSTANCE)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from perfassert.engines.pipeline import compiled
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import NO_LOOP, WarpProgram
 from perfassert.kernel.graph import BodyItem, ItemKind
@@ -77,10 +78,8 @@ class Followed(NamedTuple):
 
 def bounds(unit: Unit, watched: Collection[int] = ()) -> Bounds:
     """Compute the bounds of a unit's run; ``watched``: nodes of its graph."""
-    from perfassert.engines.pipeline import compiled
-
     is_compiled = compiled.available() and compiled.fits(unit, _MARGIN)
-    sums = compiled.find_sums(unit, watched) if is_compiled else find_sums(unit, watched)
+    sums = find_sums_compiled(unit, watched) if is_compiled else find_sums(unit, watched)
     ticks = unit.pipelines.ticks
     instructions = unit.block_length * unit.blocks
     slot = 2 * ticks if unit.width else 0
@@ -117,6 +116,12 @@ def find_sums(unit: Unit, watched: Collection[int]) -> Sums:
             serial += times * (max(node.issue, node.completion) + served)
             stalls += times * node.stall
     return Sums(busy, serial, stalls, [_follow(program, watched) for program in unit.programs])
+
+
+def find_sums_compiled(unit: Unit, watched: Collection[int]) -> Sums:
+    """Compute the sums of a unit by the compiled core."""
+    (*busy, serial, stalls), followed = compiled.find_sums(unit, watched, UNROLLED)
+    return Sums(busy, serial, stalls, [Followed(*one) for one in followed])
 
 
 def _time_around_watched(followed: Sequence[Followed], path: int) -> int:

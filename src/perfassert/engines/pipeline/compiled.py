@@ -11,7 +11,6 @@ from itertools import accumulate, chain
 from operator import itemgetter
 
 from perfassert.engines.extension import compiled_core
-from perfassert.engines.pipeline.bounds import UNROLLED, Followed, Sums
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import NodeCost, ProgramOutline, WarpProgram
@@ -82,16 +81,20 @@ def content_of(unit: Unit, limit: int) -> bytes:
     return _head(unit, _TIME, True, limit, (0, 0)).tobytes() + b"".join(map(_digest, unit.programs))
 
 
-def find_sums(unit: Unit, watched: Collection[int]) -> Sums:
-    """Compute what the bounds of a unit that :func:`fits` are made of."""
+def find_sums(
+    unit: Unit, watched: Collection[int], unrolled: int
+) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
+    """Compute what the bounds of a unit that :func:`fits` are made of, in ticks.
+
+    Returns the sums of :class:`~perfassert.engines.pipeline.bounds.Sums` in order, and what follows
+    a warp of each program; of longer programs than ``unrolled``, loops are shortened.
+    """
     words = _unit_words(unit, _TIME, False, 0, (0, 0))
-    words.extend((UNROLLED, len(watched), *watched))
+    words.extend((unrolled, len(watched), *watched))
     result = array("q")
     result.frombytes(_core().bounds(words.tobytes()))
-    *busy, serial, stalls = result[: len(unit.pipelines.names) + 2]
-    each = result[len(busy) + 2 :]
-    followed = [Followed(*each[at : at + 4]) for at in range(0, len(each), 4)]
-    return Sums(busy, serial, stalls, followed)
+    sums = len(unit.pipelines.names) + 2
+    return result[:sums], [result[at : at + 4] for at in range(sums, len(result), 4)]
 
 
 def _duration(words: Sequence[int]) -> Duration:

@@ -1,4 +1,4 @@
-"""Cache on disk of what the tools made, found by content: modules, listings, kernels.
+"""Cache on disk, found by content: modules, listings and kernels that tools made, and answers.
 
 Each entry is a file with a checksum and zlib-compressed JSON. It is written under another name and
 moved into place, so parallel test runs may share a folder. An entry that is damaged or not what was
@@ -6,8 +6,7 @@ written is dropped. If the folder cannot be written, nothing is cached. ``PERFAS
 sets the folder. ``PERFASSERT_CACHE_SIZE`` limits it in bytes, up to a few small entries; the least
 recently used entries are removed first.
 
-Predictions are not cached. They also depend on plug-ins and the device file, and their slow part,
-the tools, is cached already.
+Answers of questions are stored by :mod:`perfassert.predictor.stored`.
 """
 
 from __future__ import annotations
