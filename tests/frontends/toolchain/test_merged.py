@@ -1,11 +1,13 @@
 """Modules disassembled by one run of nvdisasm: the listings are those of a run for each."""
 
+from dataclasses import replace
+
 import pytest
 
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import build, cache, listing, merged, tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.elf import Cubin
+from perfassert.frontends.toolchain.elf import Cubin, read_sections
 
 KERNELS = {
     "copy.cu": """
@@ -147,5 +149,16 @@ def test_so_much_code_is_read_at_a_time(tmp_path, runs, monkeypatch):
 
 def test_names_of_merged_modules_are_not_those_of_functions():
     assert not merged.may_be_merged(b"\0perfassert.0.k\0")
-    assert merged.may_be_merged(b"\0.debug_info\0")
+    assert not merged.may_be_merged(b"\0.debug_info\0")
     assert cache.folder().name == "cache"
+
+
+def test_types_in_debug_information_keep_a_module_apart(tmp_path):
+    """nvdisasm lists modules with them in another order; types in PTX beside the code are none."""
+    (first,) = written(tmp_path, ["copy.cu"])
+    content = build.compiled_module(first, "sm_80").cubin
+    assert merged.may_be_merged(content)
+    *sections, symbols, names = read_sections(content)
+    assert merged.may_be_merged(content + b"// .section .debug_info")
+    typed = replace(sections[0], name=".debug_info", data=b"")
+    assert not merged.may_be_merged(merged._write(content[:64], [*sections, typed, symbols, names]))

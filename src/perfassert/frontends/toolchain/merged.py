@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from .elf import (
@@ -37,6 +38,7 @@ _ABSOLUTE, _RESERVED = 0xFFF1, 0xFF00  # st_shndx: no section; the first that st
 _SYMBOL_MASK = 0xFFFFFF  # sh_info of a .text section: its symbol; the rest is registers
 _CODE = ".text."
 _TABLES = (".debug_line", ".nv_debug_line_sass", ".debug_str")
+_TYPES = ".debug_info"
 _MARK = "perfassert."
 _OF_MODULE = re.compile(r"perfassert\.(\d+)\.")
 
@@ -58,8 +60,17 @@ def module_of(name: str) -> tuple[int, str] | None:
 
 
 def may_be_merged(content: bytes) -> bool:
-    """Return True for a module none of whose names may be taken for one of a merged module."""
-    return _MARK.encode() not in content
+    """Return True for a module without types in its debug information, and without such names.
+
+    PTX that the module has beside its code may have such types.
+    """
+    if _MARK.encode() in content:
+        return False
+    if _TYPES.encode() not in content:
+        return True
+    with suppress(ValueError, struct.error, IndexError):
+        return not any(section.name == _TYPES for section in read_sections(content))
+    return False
 
 
 def kind_of(content: bytes) -> bytes:
