@@ -3,7 +3,7 @@
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.kernels import _flops
+from perfassert.frontends.cuda.code_binding import _flops
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.kernel.graph import Node
 

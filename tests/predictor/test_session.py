@@ -13,8 +13,8 @@ from random_kernels import contradicted
 from random_kernels.measure import source_of
 
 import perfassert as pa
+from perfassert.engines.pipeline import simulate
 from perfassert.engines.pipeline.simulate import run_bounded
-from perfassert.predictor import session as session_module
 from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.memo import Memo
 from perfassert.source import CORRECTED
@@ -335,7 +335,7 @@ def test_a_unit_that_another_launch_had_is_simulated_once(monkeypatch):
         runs.append(unit.blocks)
         return run_bounded(unit, limit)
 
-    monkeypatch.setattr(session_module, "run_bounded", counted)
+    monkeypatch.setattr(simulate, "run_bounded", counted)
     counts = []
     with pa.Session() as session:
         for launch in launches:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from perfassert.kernel.access import Direction
-from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.graph import loop_chain
 from perfassert.kernel.machine import AtomicTurn
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.roles import CountedWait, Role
 from perfassert.source import Assumption, SourceSpan
+
+if TYPE_CHECKING:
+    from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 CLUSTER = "shared memory of the cluster"
 """Field of accesses to the shared memory of other blocks of the cluster."""

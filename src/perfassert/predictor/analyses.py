@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfassert.frontends.cuda.kernels import Analyses, BuiltCode, Rare
-from perfassert.frontends.machine.lowering import Lowered
 from perfassert.frontends.toolchain.ahead import build
 from perfassert.frontends.toolchain.binary import Binary, Source
 from perfassert.kernel.content import content_digest
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import Program
 from perfassert.predictor.memo import Memo, SameObjects
+
+if TYPE_CHECKING:
+    from perfassert.frontends.machine.lowering import Lowered
+    from perfassert.kernel.program import Program
 
 _INSTRUCTION_BYTES = 3 << 10
 """Estimated memory of one instruction, lowered or in a :class:`Program`."""
