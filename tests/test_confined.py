@@ -370,6 +370,7 @@ OPENED_ELSEWHERE = {
     "frontends/toolchain/nvrtc_worker.py": "our own",
     "hardware/load.py": "digested, not shown: what a reader has checked",
     "shipped.py": "checked where a path is named, in load.py",
+    "predictor/stored.py": "our own",
     "report/files.py": "written, not read",
     "report/page.py": "our own",
     "system/confined.py": "this is the function",
