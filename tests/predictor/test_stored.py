@@ -142,6 +142,20 @@ def test_another_state_of_the_package_computes(computed, monkeypatch):
     assert len(computed) == 2
 
 
+@pytest.mark.parametrize("missing", ["library", "files"])
+def test_nothing_is_stored_where_the_package_is_unknown(computed, monkeypatch, missing, tmp_path):
+    stored.predictor_digest.cache_clear()
+    if missing == "library":
+        monkeypatch.setattr(stored, "_LIBRARIES", ("no-such-library",))
+    else:
+        monkeypatch.setattr(stored, "fit_path", lambda name: tmp_path / "nothing" / name / "x")
+    for _ in range(2):
+        recall(described(), pa.Launch(16, 256))
+    stored.predictor_digest.cache_clear()
+    assert len(computed) == 2
+    assert not cache.folder().exists()
+
+
 def test_the_digest_is_of_names_and_contents(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "one.py").write_text("x = 1")

@@ -30,11 +30,13 @@ _LIBRARIES = ("numpy", "islpy")
 def recall_answer(key: str | None, make: Callable[[], PredictionValues]) -> PredictionValues:
     """Return the values that an earlier process stored for a question's key, else make and store.
 
-    A question without a key, and values that JSON does not hold as they are, are not stored.
+    A question without a key, and values that JSON does not hold as they are, are not stored; nor is
+    anything where the package's files cannot be read.
     """
-    if key is None:
+    digest = predictor_digest() if key is not None else None
+    if key is None or digest is None:
         return make()
-    entry = cache.key(["answer", key, predictor_digest()])
+    entry = cache.key(["answer", key, digest])
     values = cache.load(entry, _read)
     if values is None:
         values = make()
@@ -61,21 +63,31 @@ def _is_readable(data: dict[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=1)
-def predictor_digest() -> str:
-    """Return a digest of all that computes predictions but their questions.
+def predictor_digest() -> str | None:
+    """Return a digest of all that computes predictions but their questions; None if unknown.
 
     That is this package's files, the shipped tables of fits, Python, libraries and the kind of
     machine, whose arithmetic decides about the last digits.
     """
-    made_by = [sys.version, platform.machine(), *map(metadata.version, _LIBRARIES)]
-    folders = Path(__file__).parents[1], fit_path("").parent
-    return sha256(json.dumps([*made_by, *map(files_digest, folders)]).encode()).hexdigest()
+    made_by = [sys.version, platform.machine()]
+    try:
+        made_by += map(metadata.version, _LIBRARIES)
+        made_by += map(files_digest, (Path(__file__).parents[1], fit_path("").parent))
+    except (OSError, metadata.PackageNotFoundError):
+        return None
+    return sha256(json.dumps(made_by).encode()).hexdigest()
 
 
 def files_digest(folder: Path) -> str:
-    """Return a digest of names and contents of the code and tables in a folder."""
+    """Return a digest of names and contents of the code and tables in a folder.
+
+    Raises OSError if there are none, as in an archive, or one cannot be read.
+    """
+    paths = sorted(_files(folder))
+    if not paths:
+        raise FileNotFoundError(folder)
     digest = sha256()
-    for path in sorted(_files(folder)):
+    for path in paths:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(folder).as_posix()} {len(content)} ".encode())
         digest.update(content)
