@@ -401,7 +401,8 @@ class InstructionGraph:
 def replace_costs(graph: InstructionGraph, **parts: Any) -> InstructionGraph:
     """Return the graph with other costs of its nodes, trips or channels, and the same outlines.
 
-    What nodes wait for, which warps execute them, and how loops are nested has to be the same.
+    What nodes do, touch and wait for, which warps execute them, and how loops are nested has to be
+    the same: only latency, demands and ``produces`` of a node may differ.
     """
     made = replace(graph, **parts)
     made.__dict__["outlines"] = graph.outlines  # in the place of the cached property

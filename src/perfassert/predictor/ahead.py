@@ -15,7 +15,7 @@ from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 
 Asked = tuple[Kernel, Launch, "Device | str | Path"]
-"""What a prediction is asked for."""
+"""Kernel, launch and device of a prediction."""
 
 
 def compile_ahead(asked: Iterable[Asked]) -> AbstractContextManager[None]:

@@ -144,15 +144,16 @@ class Session:
         def compute() -> PredictionValues:
             from perfassert.predictor.judge.judge import judge
 
-            made.append(judge(question, self.model(question)))
-            return made[-1]
+            return judge(question, self.model(question))
 
         def make() -> PredictionValues:
-            if not is_stored:
-                return compute()
-            from perfassert.predictor.stored import recall_answer
+            if is_stored:
+                from perfassert.predictor.stored import recall_answer
 
-            return recall_answer(question.key, compute)
+                made.append(recall_answer(question.key, compute))
+            else:
+                made.append(compute())
+            return made[-1]
 
         values = self._memo.recall("judge", question.key, make, lambda _: _PREDICTION_BYTES)
         if not made and not has_intact_values(values):  # somebody has written to what is shared

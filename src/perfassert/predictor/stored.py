@@ -40,8 +40,7 @@ def recall_answer(key: str | None, make: Callable[[], PredictionValues]) -> Pred
     values = cache.load(entry, _read)
     if values is None:
         values = make()
-        data = values_data(values)
-        if _is_readable(data):
+        if _is_readable(data := values_data(values)):
             cache.store(entry, data)
     return values
 
@@ -55,11 +54,11 @@ def _read(data: Any) -> PredictionValues:
 
 def _is_readable(data: dict[str, Any]) -> bool:
     """Return True if the values that are read from the data say the same, to the last digit."""
+    text = json.dumps(data)
     try:
-        read = values_data(read_values(PredictionValues, json.loads(json.dumps(data))))
+        return json.dumps(values_data(read_values(PredictionValues, json.loads(text)))) == text
     except PerfAssertError:
         return False
-    return json.dumps(read) == json.dumps(data)
 
 
 @lru_cache(maxsize=1)

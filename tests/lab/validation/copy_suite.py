@@ -6,6 +6,27 @@ from pathlib import Path
 from perfassert.lab.validation.read import read_suite
 from perfassert.toml.tables import read_toml
 
+ONE_KERNEL = """
+title = "One kernel"
+data = "{name}.csv"
+{settings}
+
+[device]
+name = "A100-SXM4-40GB"
+
+[launch]
+grid = "blocks"
+block = 128
+
+[[metric]]
+name = "time"
+column = "time_us"
+unit = "us"
+
+[kernel]
+cuda = "{name}.cu"
+kernel = "{name}"
+"""
 SUITE = """
 title = "Copies"
 data = "copies.csv"

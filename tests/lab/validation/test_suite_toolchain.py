@@ -1,6 +1,7 @@
 """A suite names the toolchain that compiled what was measured."""
 
 import pytest
+from copy_suite import ONE_KERNEL
 
 from perfassert.errors import SuiteError
 from perfassert.frontends.toolchain.toolchains import find
@@ -10,33 +11,12 @@ from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
 from perfassert.lab.validation.toolchain import as_installed
 
-SUITE = """
-title = "One kernel"
-data = "one.csv"
-toolchain = "{release}"
-
-[device]
-name = "A100-SXM4-40GB"
-
-[launch]
-grid = "blocks"
-block = 128
-
-[[metric]]
-name = "time"
-column = "time_us"
-unit = "us"
-
-[kernel]
-cuda = "one.cu"
-kernel = "one"
-"""
-
 
 def suite(folder, release):
     (folder / "one.cu").write_text('extern "C" __global__ void one(int* a) { *a = 1; }')
     (folder / "one.csv").write_text("blocks,time_us\n1000,5\n")
-    (folder / "one.toml").write_text(SUITE.format(release=release))
+    settings = f'toolchain = "{release}"'
+    (folder / "one.toml").write_text(ONE_KERNEL.format(name="one", settings=settings))
     return read_suite(folder / "one.toml")
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
-from copy_suite import HEADER, ROWS, SUITE, write
+from copy_suite import HEADER, ONE_KERNEL, ROWS, SUITE, write
 
 from perfassert.cli import validate as command
 from perfassert.errors import PerfAssertError, SuiteError
@@ -308,36 +308,14 @@ def test_pairs_stand_side_by_side(path, result, capsys):
         report.pairs(result, "tme")
 
 
-COMPILED = """
-title = "Compiled for each row"
-data = "filled.csv"
-
-[device]
-name = "A100-SXM4-40GB"
-
-[launch]
-grid = "blocks"
-block = 128
-
-[[metric]]
-name = "time"
-column = "time_us"
-unit = "us"
-
-[kernel]
-cuda = "filled.cu"
-kernel = "filled"
-defines = { VALUE = "value" }
-"""
-
-
 def test_one_run_of_nvdisasm_reads_the_code_of_several_rows(tmp_path, nvdisasm_runs):
     if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
         pytest.skip("nvrtc or nvdisasm is not installed")
     code = 'extern "C" __global__ void filled(int* a) { a[threadIdx.x] = VALUE; }'
     (tmp_path / "filled.cu").write_text(code)
     (tmp_path / "filled.csv").write_text("blocks,value,time_us\n10,1,5\n10,2,5\nmany,3,5\n10,4,5\n")
-    (tmp_path / "filled.toml").write_text(COMPILED)
+    settings = ONE_KERNEL.format(name="filled", settings="")
+    (tmp_path / "filled.toml").write_text(settings + 'defines = { VALUE = "value" }')
     suite, rows = prepared(tmp_path / "filled.toml")
     outcomes = predict_rows(suite, rows)
     assert [bool(outcome.failure) for outcome in outcomes] == [False, False, True, False]

@@ -51,10 +51,11 @@ class Bounds:
 
 
 class Sums(NamedTuple):
-    """What bounds are made of, in ticks: by pipeline, ``busy`` is the time of its instructions.
+    """Sums of times from which bounds follow, in ticks.
 
-    ``serial`` is the time of all instructions in series without slots and stalls; ``stalls`` is
-    that of stalls. ``followed``: each program's warp by itself.
+    ``busy`` is the time of each pipeline's instructions. ``serial`` is the time of all instructions
+    in series without slots and stalls; ``stalls`` is that of stalls. ``followed``: each program's
+    warp by itself.
     """
 
     busy: Sequence[int]

@@ -84,7 +84,7 @@ def content_of(unit: Unit, limit: int) -> bytes:
 def find_sums(
     unit: Unit, watched: Collection[int], unrolled: int
 ) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
-    """Compute what the bounds of a unit that :func:`fits` are made of, in ticks.
+    """Compute the sums from which bounds of a unit that :func:`fits` follow, in ticks.
 
     Returns the sums of :class:`~perfassert.engines.pipeline.bounds.Sums` in order, and what follows
     a warp of each program; of longer programs than ``unrolled``, loops are shortened.
@@ -130,7 +130,7 @@ def _trace(unit: Unit, words: Sequence[int]) -> list[TraceEvent]:
 
 
 def _profile_words(unit: Unit) -> int:
-    nodes = [n for p in unit.programs for n in p.nodes] if unit.profile else []
+    nodes = [n for p in unit.programs for n in p.outline.nodes] if unit.profile else []
     return sum(len(WaitTicks.__slots__) + 2 * sum(map(len, n.sources)) for n in nodes)
 
 
@@ -139,15 +139,15 @@ def _profile(unit: Unit, words: Sequence[int]) -> StallProfile:
     profile = StallProfile()
     at = 0
     width = len(WaitTicks.__slots__)
-    for program in unit.programs:
-        for node in program.nodes:
+    for nodes in [program.outline.nodes for program in unit.programs]:
+        for node in nodes:
             profile.at(node.graph_node).add(words[at : at + width])
             at += width
-        for node in program.nodes:
+        for node in nodes:
             for edge in node.sources:
                 for producer, _, _ in edge:
                     if words[at]:
-                        origin = program.nodes[producer].graph_node
+                        origin = nodes[producer].graph_node
                         profile.wait(node.graph_node, origin, words[at], words[at + 1])
                     at += 2
     return profile

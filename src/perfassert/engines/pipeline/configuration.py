@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from perfassert.engines.pipeline.program import Pipelines, WarpProgram, with_trips
+from perfassert.engines.pipeline.program import NodeCost, Pipelines, WarpProgram, with_trips
 from perfassert.kernel.graph import InstructionGraph
 
 
@@ -48,6 +49,18 @@ class Unit:
     def graph_nodes(self) -> int:
         """Largest number of a node in the graph, plus one."""
         return max((p.outline.graph_nodes for p in self.programs), default=0)
+
+    @property
+    def node_costs(self) -> Iterator[tuple[int, NodeCost]]:
+        """The nodes of the graph that some warp executes, each with its cost."""
+        for program in self.programs:
+            for node, cost in zip(program.outline.nodes, program.costs, strict=True):
+                yield node.graph_node, cost
+
+    def nodes_on(self, pipeline: str) -> set[int]:
+        """Return the nodes of the graph that are issued to a pipeline."""
+        names = self.pipelines.names
+        return {node for node, cost in self.node_costs if names[cost.pipeline] == pipeline}
 
     @property
     def copies(self) -> tuple[tuple[int, ...], ...]:

@@ -103,22 +103,22 @@ class WarpLoop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramOutline:
-    """What one warp executes, in program order, and what each node waits for: no costs, no trips.
+    """Nodes and loops of one warp in program order, with what each node waits for.
 
-    A loop is after the one around it. ``places``: node of the graph → its place. ``found`` holds
-    what follows from the outline alone.
+    It has neither costs nor trips, which are 0 in its loops. A loop is after the one around it.
+    ``places``: node of the graph → its place. ``graph_nodes`` is the largest number of a node in
+    the graph, plus one. ``found`` holds what follows from the outline alone.
     """
 
     nodes: tuple[OutlineNode, ...]
     loops: tuple[WarpLoop, ...]
     body: tuple[BodyItem, ...]
     places: Mapping[int, int]
+    graph_nodes: int = field(init=False)
     found: Memo = field(init=False, default_factory=Memo, repr=False)
 
-    @property
-    def graph_nodes(self) -> int:
-        """Largest number of a node in the graph, plus one."""
-        return 1 + max(self.places, default=-1)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "graph_nodes", 1 + max(self.places, default=-1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

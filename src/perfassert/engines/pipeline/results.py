@@ -223,7 +223,7 @@ class Totals(Duration):
 
     @staticmethod
     def _by_operation(unit: Unit, blamed: Mapping[int, float]) -> dict[str, float]:
-        operation = {n.graph_node: n.operation for p in unit.programs for n in p.nodes}
+        operation = {node: cost.operation for node, cost in unit.node_costs}
         sums = dict.fromkeys(unit.pipelines.operations, 0.0)
         for node, cycles in blamed.items():
             sums[unit.pipelines.operations[operation[node]]] += cycles

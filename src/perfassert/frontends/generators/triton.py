@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from inspect import getsourcelines
 from operator import index
@@ -150,19 +151,21 @@ class CheckedText:
 class _TritonModule:
     """A compiled module: types of its parameters, dynamic shared memory in bytes, warps of a block.
 
-    ``key`` tells it from others of the same function.
+    ``where`` names the function in errors.
     """
 
-    key: object
     module: CompiledModule
+    where: str
+    arch: str
     types: Mapping[str, str]
     shared_bytes: int
     warps: int
 
-    def binary(self, where: str, arch: str) -> Binary:
-        """Return its machine code; ``where`` names the function in errors."""
+    @cached_property
+    def binary(self) -> Binary:
+        """Its machine code, which is disassembled when it is first asked for."""
         binary = from_compiler(
-            self.module, where, arch, lambda layout: _named_parameters(self.types, layout)
+            self.module, self.where, self.arch, lambda layout: _named_parameters(self.types, layout)
         )
         shared = binary.shared_bytes + self.shared_bytes
         return replace(binary, shared_bytes=shared).with_digest()
@@ -181,7 +184,6 @@ class TritonSource:
     options: Mapping[str, int]
     attrs: Mapping[tuple[int, ...], Sequence[Sequence[Any]]] | None = None
     _made: dict[object, _TritonModule] = field(default_factory=dict, repr=False)
-    _built: dict[object, tuple[Binary, int]] = field(default_factory=dict, repr=False)
 
     @property
     def where(self) -> SourceSpan:
@@ -192,16 +194,14 @@ class TritonSource:
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
         """Return machine code specialised for ``arch`` and ``args``, and its warps per block."""
         made = self.compile(arch, args)
-        if made.key not in self._built:
-            self._built[made.key] = made.binary(str(self.where), arch), made.warps
-        return self._built[made.key]
+        return made.binary, made.warps
 
     def compile(self, arch: str, args: Mapping[str, Any]) -> _TritonModule:
         """Return what Triton's compiler makes for ``arch`` and ``args``, not disassembled."""
         ones, attrs = self._specialise(args)
         key = (arch, ones, repr(attrs))
         if key not in self._made:
-            self._made[key] = self._compile(key, arch, ones, attrs)
+            self._made[key] = self._compile(arch, ones, attrs)
         return self._made[key]
 
     def _specialise(
@@ -230,7 +230,7 @@ class TritonSource:
         return tuple(ones), attrs
 
     def _compile(
-        self, key: object, arch: str, ones: tuple[str, ...], attrs: Mapping[tuple[int, ...], Any]
+        self, arch: str, ones: tuple[str, ...], attrs: Mapping[tuple[int, ...], Any]
     ) -> _TritonModule:
         triton = triton_module()
         from triton.backends.compiler import GPUTarget
@@ -250,7 +250,8 @@ class TritonSource:
         tools = (f"triton {triton.__version__}",)
         module = CompiledModule(cubin, None, tools, metadata.name)
         kept = {name: kind for name, kind in types.items() if kind != "constexpr"}
-        return _TritonModule(key, module, kept, metadata.shared, metadata.num_warps)
+        where, shared, warps = str(self.where), metadata.shared, metadata.num_warps
+        return _TritonModule(module, where, arch, kept, shared, warps)
 
     def _failure(self, arch: str, error: Exception) -> KernelSourceError:
         """Return an error with the line in this function and the message of the innermost error."""
@@ -280,7 +281,7 @@ class TritonCode(PerLaunch):
     def compile_for_later(self, launch: Launch, arch: str) -> None:
         """Compile for a launch; see :class:`~perfassert.frontends.cuda.kernels.PerLaunch`."""
         made = self.source.compile(arch, self._args(launch))
-        disassemble_later(made.module, str(self.source.where), arch)
+        disassemble_later(made.module, made.where, arch)
 
     def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """Return the code for a launch; see :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.

@@ -60,12 +60,10 @@ class _Sampler:
         self.ticks = unit.pipelines.ticks
         self.graph = graph
         self.skipped = skipped
-        names = unit.pipelines.names
-        self.queued = {
-            n.graph_node for p in unit.programs for n in p.nodes if names[n.pipeline] == QUEUE
-        }
+        self.queued = unit.nodes_on(QUEUE)
         # What comes first waits for its block's launch: the warp is not there yet.
-        self.first = {p.nodes[1].graph_node for p in unit.programs if len(p.nodes) > 1 and skipped}
+        orders = [program.outline.nodes for program in unit.programs] if skipped else []
+        self.first = {nodes[1].graph_node for nodes in orders if len(nodes) > 1}
         far = {self.number(n.index) for n in graph.nodes if is_outside_sm(node_space(n))}
         self.far = frozenset(far)
         self.counts: dict[tuple[int, str], Count] = {}

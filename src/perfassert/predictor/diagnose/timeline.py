@@ -57,10 +57,7 @@ class _Reasons:
     def __init__(self, model: Model) -> None:
         self.graph = model.graph
         self.launch = model.launch_nodes
-        names = model.unit.pipelines.names
-        self.queued = {
-            n.graph_node for p in model.unit.programs for n in p.nodes if names[n.pipeline] == QUEUE
-        }
+        self.queued = model.unit.nodes_on(QUEUE)
         self.program = model.bound_launch.kernel.program
 
     def of(self, interval: WarpInterval) -> tuple[str, str]:

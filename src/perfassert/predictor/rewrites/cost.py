@@ -23,7 +23,7 @@ from perfassert.engines.advisor.rewrites import (
     UseConstantMemory,
     WorkAlone,
 )
-from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
+from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node, replace_costs
 from perfassert.predictor.cost.memory import LOAD_STORE_UNIT
 from perfassert.predictor.model import device_latency
 from perfassert.predictor.rewrites.changed_graph import (
@@ -170,8 +170,10 @@ def _halve(
 ) -> InstructionGraph:
     """Return the graph with λ and load-store demand halved, and Λ multiplied by ``completion``."""
     chosen = site.nodes(instructions)
-    halved = (_half(n, latencies, site, completion) for n in graph.nodes if n.index in chosen)
-    return with_nodes(graph, {node.index: node for node in halved})
+    nodes = tuple(
+        _half(n, latencies, site, completion) if n.index in chosen else n for n in graph.nodes
+    )
+    return replace_costs(graph, nodes=nodes)
 
 
 def _half(node: Node, latencies: Mapping[str, LatencyRule], site: Site, completion: float) -> Node:
